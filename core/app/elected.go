@@ -18,8 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
-	"github.com/mooncake-go/mooncake/core/ha/etcd"
-	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
+	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -68,10 +67,9 @@ func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memor
 	m := cfg.Master
 	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail}
 	var err error
-	e.backend, err = etcd.New(m.HABackend(), m.ClusterID, etcd.Options{
-		TTL: m.HALeaseTTL, Logger: log, Conn: etcdconn.Options{Username: m.HAUsername, Password: m.HAPassword, Logger: log},
-	})
-	if err != nil {
+	o := open.FromConfig(cfg.Store, log)
+	o.TTL = m.HALeaseTTL
+	if e.backend, err = open.Backend(m.HABackendType, m.HABackend(), m.ClusterID, o); err != nil {
 		return nil, fmt.Errorf("master.ha_backend_connstring: %w", err)
 	}
 	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: log})

@@ -13,12 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
-	"github.com/mooncake-go/mooncake/core/master"
-	"github.com/mooncake-go/mooncake/core/master/kvevents"
-	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/memory"
 	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
-	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store/local/serve"
 	"github.com/mooncake-go/mooncake/core/store/member"
@@ -56,23 +52,6 @@ func Master(cfg config.Config, builtins []plugin.Factory) Role {
 		server.Module(),
 	)
 }
-
-// masterModules are a master without ports.
-func masterModules() Role { return fx.Options(pluginhost.Module(), servedModules()) }
-
-// servedModules are a master without ports, with the plugins of its process.
-func servedModules() Role {
-	return fx.Options(
-		quota.Module(),
-		kvevents.Module(),
-		open.CleanerModule(),
-		master.Module(),
-		fx.Provide(masterOfPorts),
-	)
-}
-
-// masterOfPorts provides the interfaces through which the ports use the master.
-func masterOfPorts(m *master.Service) (rest.Master, server.Observer) { return m, m }
 
 func adminOfMaster(m rest.Master, log *slog.Logger) rest.AdminHandler {
 	return rest.AdminHandler{Handler: rest.NewHandler(m, rest.Options{Logger: log})}

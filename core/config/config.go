@@ -139,9 +139,15 @@ type Store struct {
 	RPCConnectTimeout time.Duration `koanf:"rpc_connect_timeout" unit:"ms" default:"30s" range:"1ms..24h" soon:"a bound of its own on connecting to the master" doc:"bound on connecting to the master"`
 	MasterDownTimeout time.Duration `koanf:"master_down_timeout" unit:"ms" default:"1s" range:"1ms..24h" doc:"bound on one call while the master is not reachable"`
 
-	TenantID  string `koanf:"tenant_id" type:"tenant" default:"default" doc:"tenant whose objects this process sees"`
-	ClusterID string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster that the master belongs to, under which etcd knows who leads"`
-	Memcpy    string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
+	TenantID   string `koanf:"tenant_id" type:"tenant" default:"default" doc:"tenant whose objects this process sees"`
+	ClusterID  string `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster that the master belongs to, under which etcd knows who leads"`
+	HAUsername string `koanf:"ha_username" default:"" doc:"user at the service that elects the leader, for masters and members"`
+	HAPassword string `koanf:"ha_password" default:"" doc:"password of that user"`
+	HACAFile   string `koanf:"ha_ca_file" default:"" doc:"certificates of the authorities that the https endpoints of that service are signed by; empty for those of the system"`
+	HACertFile string `koanf:"ha_cert_file" default:"" doc:"certificate that masters and members show to that service"`
+	HAKeyFile  string `koanf:"ha_key_file" default:"" doc:"key of ha_cert_file"`
+
+	Memcpy string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
 
 	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" doc:"memory for copies of remote objects that are read often; 0 for none"`
 	LocalHotBlockSize          Size `koanf:"local_hot_block_size" default:"16MiB" range:"4KiB..1TiB" doc:"block of the local hot cache; a larger object is not kept in it"`

@@ -92,7 +92,7 @@ func TestBoundsOfFlags(t *testing.T) {
 		{"memory_allocator", "OFFSET", "malloc"},
 		{"tenant_quota_connector_type", "file", "etcd"},
 		{"dynamic_replication_mode", "observe", "enforce"},
-		{"ha_backend_type", "etcd", "zookeeper"},
+		{"ha_backend_type", "k8s", "zookeeper"},
 		{"stripe_size", "1MiB", "1048575"},
 		{"stripe_size", "1TiB", "1025GiB"},
 		{"why_history", "0", "-1"},

@@ -19,8 +19,7 @@ func TestHighAvailability(t *testing.T) {
 		{[]string{"--enable_ha"}, "master.ha_backend_connstring"},
 		{[]string{"--enable_ha", "--etcd_endpoints=a:1", "--set", "master.rpc_port=0"}, "master.rpc_port"},
 		{[]string{"--enable_ha", "--etcd_endpoints=a:1", "--ha_lease_ttl=1500ms"}, "whole seconds"},
-		{[]string{"--enable_ha", "--etcd_endpoints=a:1", "--ha_username=u"}, "master.ha_password"},
-		{[]string{"--enable_ha", "--etcd_endpoints=a:1", "--ha_backend_type=redis"}, "not supported yet"},
+		{[]string{"--enable_ha", "--etcd_endpoints=a:1", "--ha_backend_type=zookeeper"}, "must be one of etcd, redis, k8s"},
 	} {
 		_, err := load(t, RoleMaster, c.args, nil, "")
 		require.True(t, IsUsage(err), c.args)

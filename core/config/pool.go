@@ -30,6 +30,8 @@ type Pool struct {
 	// Master is an address of the form of store.master_server_address, Cluster that which etcd knows the
 	// leader of.
 	Master, Cluster string
+	// Store is the section store, which has what it takes to ask a directory.
+	Store Store
 	// AdminPort is the admin port on the host of the master that leads.
 	AdminPort int
 }
@@ -42,7 +44,7 @@ func LoadPool(fs *pflag.FlagSet, environ []string) (Pool, error) {
 		return Pool{}, err
 	}
 	c := loaded.Config
-	return Pool{Master: c.Store.MasterServerAddress, Cluster: c.Store.ClusterID, AdminPort: c.Master.MetricsPort}, nil
+	return Pool{Master: c.Store.MasterServerAddress, Cluster: c.Store.ClusterID, Store: c.Store, AdminPort: c.Master.MetricsPort}, nil
 }
 
 // poolFlags adds to the flags of a role those that it has as a client of a pool.

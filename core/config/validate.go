@@ -90,16 +90,13 @@ func (l *loader) checkHA(m Master) {
 		return
 	}
 	if m.HABackend() == "" {
-		l.between(pair{"master.enable_ha", "true"}, "needs the endpoints of etcd as", pair{"master.ha_backend_connstring", ""}, "must not be empty with")
+		l.between(pair{"master.enable_ha", "true"}, "needs to know where that is, as", pair{"master.ha_backend_connstring", ""}, "must not be empty with")
 	}
 	if m.RPCPort == 0 {
 		l.between(pair{"master.enable_ha", "true"}, "needs a port that is known, not", pair{"master.rpc_port", "0"}, "must not be 0 with")
 	}
 	if m.HALeaseTTL%time.Second != 0 {
 		l.clash("master.ha_lease_ttl", duration(m.HALeaseTTL), "must be whole seconds")
-	}
-	if (m.HAUsername == "") != (m.HAPassword == "") {
-		l.clash("master.ha_username", m.HAUsername, "and master.ha_password are given both or not at all")
 	}
 }
 

@@ -227,7 +227,7 @@ func TestOneThingAtATime(t *testing.T) {
 
 func leads(leader string, err error) func(*Machine) {
 	return func(m *Machine) {
-		m.Leader = func(context.Context, string, string) (string, error) { return leader, err }
+		m.Leader = func(context.Context, config.Store) (string, error) { return leader, err }
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/open"
 )
 
@@ -30,8 +31,8 @@ type Machine struct {
 	Clock func() (Clock, error)
 	// Master asks the master at host:port whether it serves and returns its version.
 	Master func(ctx context.Context, address string) (version string, err error)
-	// Leader asks which master leads a cluster, as package open does.
-	Leader func(ctx context.Context, address, cluster string) (leader string, err error)
+	// Leader asks which master leads, as package open does.
+	Leader func(ctx context.Context, store config.Store) (leader string, err error)
 	// Metadata asks the metadata service whether it answers.
 	Metadata func(ctx context.Context, url string) error
 }
@@ -73,8 +74,8 @@ func readClock() (Clock, error) {
 	return c, nil
 }
 
-func askLeader(ctx context.Context, address, cluster string) (string, error) {
-	return open.Leader(ctx, address, cluster, open.Options{})
+func askLeader(ctx context.Context, s config.Store) (string, error) {
+	return open.Leader(ctx, s.MasterServerAddress, s.ClusterID, open.FromConfig(s, nil))
 }
 
 // askMetadata asks for a key that does not exist: any answer of HTTP but an error of the server's

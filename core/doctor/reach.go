@@ -29,7 +29,7 @@ const withoutMaster = "nodes wait for it at the start for a while, and clients g
 func (e *exam) master(ctx context.Context) Result {
 	addr, leads := e.cfg.Store.MasterServerAddress, ""
 	if a, err := masteraddr.Parse(addr); err == nil && len(a.Masters) != 1 {
-		leader, err := e.Leader(ctx, addr, e.cfg.Store.ClusterID)
+		leader, err := e.Leader(ctx, e.cfg.Store)
 		switch {
 		case errs.Is(err, errs.UnavailableInCurrentStatus):
 			return e.unreachable(fmt.Sprintf("no master leads cluster %s, says %s", e.cfg.Store.ClusterID, addr), withoutMaster,

@@ -227,6 +227,35 @@ func (s *Service) Ready(context.Context) (string, error) {
 	return s.cfg.Version, nil
 }
 
+// Lead makes a Service that is one of several masters serve, for a leadership with a number. It has started. After
+// Suspend it goes on with what it knows, which holds as long as no other master has led meanwhile.
+func (s *Service) Lead(t Term, view uint64) {
+	s.mounting <- struct{}{}
+	if s.leads.term.Load() == nil { // A later term finds the ledgers as this Service has left them.
+		s.epoch = ledger.Epoch(t.Epoch())
+		s.table.NumberFrom(firstPut(s.epoch))
+	}
+	<-s.mounting
+	s.leads.view.Store(view)
+	s.leads.term.Store(&term{t})
+	s.serving.Store(true)
+}
+
+// Suspend ends serving until Lead. No deadline passes meanwhile.
+func (s *Service) Suspend() { s.serving.Store(false) }
+
+// refuse is the error of a call while the master does not serve.
+func (s *Service) refuse(op string) error {
+	switch {
+	case !s.serving.Load():
+		return errs.New(errs.UnavailableInCurrentStatus, op, "the master is starting or stopping, or another one leads")
+	case !s.leads.valid():
+		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the leadership of this master is not renewed, so another one may lead"),
+			"clients find the leader by themselves; check that the masters reach the service that elects them")
+	}
+	return nil
+}
+
 // admit refuses a call while the master does not serve, and one that is too large.
 func (s *Service) admit(ctx context.Context, op string, items int) error {
 	if err := ctx.Err(); err != nil {

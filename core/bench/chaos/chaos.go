@@ -20,7 +20,7 @@ func Run(ctx context.Context, opts Options) (Rows, error) {
 	for _, f := range opts.selected() {
 		var row Row
 		for n := range opts.Rounds {
-			r, err := newRound(ctx, opts, f)
+			r, err := newRound(ctx, opts, f.on)
 			if reason := (*unable)(nil); errors.As(err, &reason) {
 				opts.Note(f.title + " is left out: " + reason.Error())
 				break

@@ -10,6 +10,12 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
+// unable says why this machine cannot have a fault.
+type unable struct{ error }
+
+// Unwrap returns the reason.
+func (u *unable) Unwrap() error { return u.error }
+
 // etcd is an etcd of one member, which elects one of several masters.
 type etcd struct {
 	address string // host:port for clients

@@ -13,23 +13,11 @@ import (
 type fault struct {
 	// name selects the fault, title is what it is called in rows.
 	name, title string
-	// linked puts the first store behind a link. clients starts processes that put. elected has several
-	// masters, of which etcd elects one.
-	linked, clients, elected bool
-	// replicas is how many copies each page has, 0 for one.
-	replicas uint32
+	// on is the pool that it happens to. clients starts processes that put.
+	on      layout
+	clients bool
 	// strike applies the fault and returns when what it broke runs again, or is starting.
 	strike func(context.Context, *round) error
-}
-
-// electedMasters is how many masters a pool has of which one is elected.
-const electedMasters = 3
-
-func (f fault) masters() int {
-	if f.elected {
-		return electedMasters
-	}
-	return 1
 }
 
 var faults = []fault{
@@ -52,7 +40,7 @@ var faults = []fault{
 	{name: "store-stop", title: "store SIGSTOP", strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.stores[0])
 	}},
-	{name: "store-stop-replicated", title: "store SIGSTOP, two replicas", replicas: stores, strike: func(ctx context.Context, r *round) error {
+	{name: "store-stop-replicated", title: "store SIGSTOP, two replicas", on: layout{replicas: stores}, strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.stores[0])
 	}},
 	{name: "store-term", title: "store SIGTERM", strike: func(ctx context.Context, r *round) error {
@@ -75,43 +63,43 @@ var faults = []fault{
 	{name: "pool-stop", title: "pool SIGSTOP", strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.masters[0], r.pool.stores[0], r.pool.stores[1])
 	}},
-	{name: "link-cut", title: "link cut", linked: true, strike: func(ctx context.Context, r *round) error {
+	{name: "link-cut", title: "link cut", on: layout{linked: true}, strike: func(ctx context.Context, r *round) error {
 		return r.link.cut(ctx, r.opts.Pause)
 	}},
-	{name: "leader-kill", title: "leader kill -9", elected: true, strike: func(ctx context.Context, r *round) error {
+	{name: "leader-kill", title: "leader kill -9", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		return r.atLeader(ctx, func(i int) error {
 			r.pool.masters[i].Kill()
 			return r.pool.startMaster(i)
 		})
 	}},
-	{name: "leader-term", title: "leader SIGTERM", elected: true, strike: func(ctx context.Context, r *round) error {
+	{name: "leader-term", title: "leader SIGTERM", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 		defer cancel()
 		return r.atLeader(ctx, func(i int) error {
 			return errors.Join(r.pool.masters[i].Stop(ctx), r.pool.startMaster(i))
 		})
 	}},
-	{name: "leader-stop", title: "leader SIGSTOP", elected: true, strike: func(ctx context.Context, r *round) error {
+	{name: "leader-stop", title: "leader SIGSTOP", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		return r.atLeader(ctx, func(i int) error { return r.pool.freeze(ctx, r.pool.masters[i]) })
 	}},
-	{name: "leader-store-kill", title: "leader and store kill -9", elected: true, strike: func(ctx context.Context, r *round) error {
+	{name: "leader-store-kill", title: "leader and store kill -9", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		return r.atLeader(ctx, func(i int) error {
 			r.pool.masters[i].Kill()
 			r.pool.stores[0].Kill()
 			return errors.Join(r.pool.startMaster(i), r.pool.startStore(0))
 		})
 	}},
-	{name: "masters-kill", title: "masters kill -9", elected: true, strike: func(_ context.Context, r *round) error {
+	{name: "masters-kill", title: "masters kill -9", on: layout{masters: electedMasters}, strike: func(_ context.Context, r *round) error {
 		for _, m := range r.pool.masters {
 			m.Kill()
 		}
 		return r.pool.startMasters()
 	}},
-	{name: "etcd-kill", title: "etcd kill -9", elected: true, strike: func(_ context.Context, r *round) error {
+	{name: "etcd-kill", title: "etcd kill -9", on: layout{masters: electedMasters}, strike: func(_ context.Context, r *round) error {
 		r.pool.etcd.proc.Kill()
 		return r.pool.etcd.start()
 	}},
-	{name: "etcd-stop", title: "etcd SIGSTOP", elected: true, strike: func(ctx context.Context, r *round) error {
+	{name: "etcd-stop", title: "etcd SIGSTOP", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.etcd.proc)
 	}},
 }

@@ -18,11 +18,15 @@ const (
 	fresh = 200
 )
 
-// unable says why this machine cannot have a fault.
-type unable struct{ error }
+// electedMasters is how many masters a pool has of which etcd elects one.
+const electedMasters = 3
 
-// Unwrap returns the reason.
-func (u *unable) Unwrap() error { return u.error }
+// layout is what a pool consists of, beside its two stores.
+type layout struct {
+	linked   bool   // the first store is behind a link
+	masters  int    // 0 for one
+	replicas uint32 // copies of each page, 0 for one
+}
 
 // round is one fault on one pool.
 type round struct {
@@ -35,14 +39,14 @@ type round struct {
 }
 
 // newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
-func newRound(ctx context.Context, opts Options, f fault) (_ *round, err error) {
+func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error) {
 	r := &round{opts: opts}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	if f.linked {
+	if on.linked {
 		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
 			err = &unable{err}
 		}
@@ -50,10 +54,10 @@ func newRound(ctx context.Context, opts Options, f fault) (_ *round, err error) 
 			return nil, err
 		}
 	}
-	if r.pool, err = newPool(ctx, opts, r.link, f.masters()); err != nil {
+	if r.pool, err = newPool(ctx, opts, r.link, max(on.masters, 1)); err != nil {
 		return nil, err
 	}
-	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(f.replicas, 1), tally: &tally{}}
+	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(on.replicas, 1), tally: &tally{}}
 	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func TestSetupWithEtcd(t *testing.T) {
 	address := "etcd://" + srv.Address
 	var log safeLog
 	s := store.New(options(&log, "MC_STORE_CLUSTER_ID=blue"))
-	for other, want := range map[string]store.Code{"redis://a:1": -1011, "k8s://a": -1011, "http://a:1": -600, "a:1,b": -600} {
+	for other, want := range map[string]store.Code{"redis://": -600, "k8s://a": -1011, "http://a:1": -600, "a:1,b": -600} {
 		assert.Equal(t, want, s.Setup(t.Context(), dict(other, "max_wait_time=0"), false, nil), "%s: %s", other, s.LastError())
 	}
 	require.EqualValues(t, -1010, s.Setup(t.Context(), dict(address, "max_wait_time=0", "global_segment_size=16MB"), false, nil), s.LastError())

@@ -18,6 +18,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
+// callTimeout bounds one call to the API server.
+const callTimeout = 5 * time.Second
+
 // serviceAccount is where a pod finds what it needs to call the API.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
 

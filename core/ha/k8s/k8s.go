@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// callTimeout bounds one call to the API server.
-	callTimeout = 5 * time.Second
 	// pollInterval is how often the view is read: the API server tells no client of a lease that expires.
 	pollInterval = 500 * time.Millisecond
 	annotation   = "mooncake-go/epoch"

@@ -1,38 +1,123 @@
-// Package open finds the master that leads a cluster, for clients and tools.
+// Package open opens what elects the leader of a cluster, for masters, and finds the leader, for clients and
+// tools.
 package open
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/etcd"
+	"github.com/mooncake-go/mooncake/core/ha/k8s"
+	"github.com/mooncake-go/mooncake/core/ha/redis"
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
+	"github.com/mooncake-go/mooncake/core/internal/redisconn"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Options are the settings of a directory; the zero value is usable.
+// Options are the settings of a backend; the zero value is usable.
 type Options struct {
-	Etcd etcd.Options
+	// Username and Password at the service, both or none.
+	Username, Password string
+	// DB is the number of the database in Redis.
+	DB int
+	// CAFile has the authorities of https endpoints, empty for those of the system. CertFile and KeyFile are
+	// what this process shows there, both or none. PEM.
+	CAFile, CertFile, KeyFile string
+	// TTL is the life of a leadership without renewals, 0 for the backend's default.
+	TTL time.Duration
+	// Log, nil for none.
+	Log *slog.Logger
+}
+
+// FromConfig returns the settings of a process.
+func FromConfig(s config.Store, log *slog.Logger) Options {
+	return Options{Username: s.HAUsername, Password: s.HAPassword, DB: s.MetadataDB, CAFile: s.HACAFile, CertFile: s.HACertFile, KeyFile: s.HAKeyFile, Log: log}
+}
+
+// security returns the settings of TLS, nil for the defaults.
+func (o Options) security() (*tls.Config, error) {
+	if o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile != "" {
+		text, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, errs.Wrap(errs.InvalidParams, "store.ha_ca_file", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, errs.New(errs.InvalidParams, "store.ha_ca_file", "%s has no certificate in PEM", o.CAFile)
+		}
+	}
+	if o.CertFile != "" || o.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, "store.ha_cert_file", err), "store.ha_cert_file and store.ha_key_file belong together")
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Backend returns the backend of a kind (etcd, redis, k8s) at an address for a cluster. It does not connect.
+// InvalidParams; UnavailableInCurrentMode for k8s outside of a cluster of Kubernetes.
+func Backend(kind, address, cluster string, o Options) (ha.Backend, error) {
+	security, err := o.security()
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "etcd":
+		return opened(etcd.New(address, cluster, etcd.Options{
+			Conn: etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Logger: o.Log}, TTL: o.TTL, Logger: o.Log,
+		}))
+	case "redis":
+		if !strings.Contains(address, "://") {
+			address = "redis://" + address
+		}
+		return opened(redis.New(address, cluster, redis.Options{
+			Conn: redisconn.Options{Username: o.Username, Password: o.Password, DB: o.DB, TLS: security}, TTL: o.TTL, Logger: o.Log,
+		}))
+	case "k8s":
+		api, err := k8s.InCluster()
+		if err != nil {
+			return nil, err
+		}
+		return opened(k8s.New(address, k8s.Options{API: api, TTL: o.TTL, Logger: o.Log}))
+	}
+	return nil, errs.WithHint(errs.New(errs.UnavailableInCurrentMode, "leader election", "this program has none over %s", kind), "use etcd, redis or k8s")
+}
+
+// opened makes a backend of a type an ha.Backend, nil after an error.
+func opened[B ha.Backend](b B, err error) (ha.Backend, error) {
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // Directory returns the directory that an address names, nil for host:port and a list of them. It does
-// not connect. UnavailableInCurrentMode for a backend that this program lacks, InvalidParams.
+// not connect. Errors as Backend.
 func Directory(address, cluster string, o Options) (ha.Directory, error) {
 	a, err := masteraddr.Parse(address)
-	switch scheme, _, _ := strings.Cut(a.Directory, "://"); {
+	kind, _, directory := strings.Cut(a.Directory, "://")
+	switch {
 	case err != nil:
 		return nil, errs.Wrap(errs.InvalidParams, "master address", err)
-	case scheme == "":
+	case !directory:
 		return nil, nil
-	case scheme != "etcd":
-		return nil, errs.WithHint(errs.New(errs.UnavailableInCurrentMode, "master address "+address, "this program has no leader election over %s", scheme),
-			"use etcd://host:port;host:port, the addresses of the masters separated by commas, or host:port of the only master")
 	}
-	b, err := etcd.New(address, cluster, o.Etcd)
+	b, err := Backend(kind, address, cluster, o)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,17 @@ package open_test
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/core/certs"
 	"github.com/mooncake-go/mooncake/core/ha/etcd"
 	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
@@ -23,8 +29,9 @@ func TestDirectory(t *testing.T) {
 		require.Nil(t, d)
 	}
 	for address, want := range map[string]errs.Code{
-		"redis://a:1": errs.UnavailableInCurrentMode, "k8s://lease": errs.UnavailableInCurrentMode,
-		"http://a": errs.InvalidParams, "a": errs.InvalidParams, "etcd://u:p@h": errs.InvalidParams, "etcd://a:0": errs.InvalidParams,
+		"k8s://lease": errs.UnavailableInCurrentMode, // This is no pod.
+		"redis://":    errs.InvalidParams,
+		"http://a":    errs.InvalidParams, "a": errs.InvalidParams, "etcd://u:p@h": errs.InvalidParams, "etcd://a:0": errs.InvalidParams,
 	} {
 		_, err := open.Directory(address, "c", open.Options{})
 		require.Equal(t, want, errs.CodeOf(err), "%s: %v", address, err)
@@ -64,4 +71,50 @@ func TestTheLeaderOfAList(t *testing.T) {
 	require.Equal(t, ln.Addr().String(), got)
 	_, err = open.Leader(t.Context(), down+";"+down, "c", open.Options{})
 	require.Equal(t, errs.RPCFail, errs.CodeOf(err), "%v", err)
+}
+
+// TestSecurity: files that are not what they should be are refused before anything is sent.
+func TestSecurity(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.pem")
+	require.NoError(t, os.WriteFile(empty, []byte("nothing"), 0o600))
+	for want, o := range map[string]open.Options{
+		"store.ha_ca_file":         {CAFile: filepath.Join(dir, "none")},
+		"has no certificate":       {CAFile: empty},
+		"store.ha_cert_file":       {CertFile: empty, KeyFile: empty},
+		"belong together":          {CertFile: empty},
+		"given both or not at all": {Username: "u"},
+	} {
+		_, err := open.Backend("etcd", "https://127.0.0.1:1", "c", o)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
+	}
+	_, err := open.Backend("zookeeper", "a:1", "c", open.Options{})
+	require.Equal(t, errs.UnavailableInCurrentMode, errs.CodeOf(err))
+}
+
+// TestEtcdWithTLS: a leader is elected over https, with the certificates of an own authority on both sides.
+func TestEtcdWithTLS(t *testing.T) {
+	folder := certs.Folder(t.TempDir())
+	ca, err := folder.Init("test", time.Hour, time.Now())
+	require.NoError(t, err)
+	node, err := folder.Issue("etcd", []string{"127.0.0.1"}, time.Hour, time.Now())
+	require.NoError(t, err)
+	srv := etcdserver.New(t, func(c *embed.Config) {
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: node.Cert, KeyFile: node.Key, TrustedCAFile: ca.Cert, ClientCertAuth: true}
+		for i := range c.ListenClientUrls {
+			c.ListenClientUrls[i].Scheme, c.AdvertiseClientUrls[i].Scheme = "https", "https"
+		}
+	})
+	b, err := open.Backend("etcd", "https://"+srv.Address, "c", open.Options{CAFile: ca.Cert, CertFile: node.Cert, KeyFile: node.Key})
+	require.NoError(t, err)
+	defer b.Close()
+	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
+	require.NoError(t, err)
+	require.NoError(t, l.Resign(t.Context()))
+	plain, err := open.Backend("etcd", "https://"+srv.Address, "c", open.Options{CAFile: ca.Cert})
+	require.NoError(t, err)
+	defer plain.Close()
+	_, err = plain.View(t.Context())
+	require.Equal(t, errs.EtcdOperationError, errs.CodeOf(err), "etcd wants a certificate")
 }

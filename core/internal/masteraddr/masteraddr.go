@@ -13,7 +13,7 @@ import (
 const Most = 16
 
 // Want says which texts are addresses.
-const Want = "host:port of the master, a list of masters (host:port,host:port), or etcd://host:port;host:port, which says who leads"
+const Want = "host:port of the master, a list of masters (host:port,host:port), or etcd://host:port;host:port, redis://host:port or k8s://namespace/lease, which says who leads"
 
 // Address has either Masters or Directory.
 type Address struct {

@@ -65,7 +65,7 @@ func (e *verbs) find(ctx context.Context, cmd *cobra.Command) (string, error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
-		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.Options{})
+		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.FromConfig(pool.Store, nil))
 		if err != nil {
 			return "", err
 		}

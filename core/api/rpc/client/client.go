@@ -4,7 +4,6 @@ package client
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/ha"
-	"github.com/mooncake-go/mooncake/core/ha/etcd"
 	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -39,8 +37,8 @@ type Options struct {
 	MaxRetryDelay time.Duration
 	// Cluster is the one whose leader a directory names.
 	Cluster string
-	// Log, nil for none.
-	Log *slog.Logger
+	// Directory is how it is asked.
+	Directory open.Options
 	// Version of this program, for error texts and the master's log.
 	Version string
 	// MaxItems and MaxBytes bound one call; larger batches are cut. Defaults 4096 items
@@ -113,7 +111,7 @@ func Dial(addr string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "master address "+strconv.Quote(addr), "%w", err), "use host:port, for example 127.0.0.1:50051")
 	}
-	d, err := open.Directory(addr, opts.Cluster, open.Options{Etcd: etcd.Options{Logger: opts.Log}})
+	d, err := open.Directory(addr, opts.Cluster, opts.Directory)
 	if err != nil {
 		return nil, err
 	}

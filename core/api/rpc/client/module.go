@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/store/member"
 )
 
@@ -19,7 +20,7 @@ func Module() fx.Option { return fx.Module("api/rpc/client", fx.Provide(provideD
 
 func provideDial(cfg config.Config, log *slog.Logger) member.Dial {
 	return func() (member.Master, error) {
-		c, err := Dial(cfg.Store.MasterServerAddress, Options{Cluster: cfg.Store.ClusterID, Log: log, Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
+		c, err := Dial(cfg.Store.MasterServerAddress, Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
 		if err != nil {
 			return nil, err
 		}

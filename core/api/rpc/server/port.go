@@ -5,10 +5,26 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/core/store"
 )
+
+// Observer is a master that counts its calls.
+type Observer interface {
+	store.Master
+	ObserveRPC(method string, took time.Duration)
+	ObserveForeign(protocol string)
+	// ObserveRequestMemory counts the memory of large requests, ObserveRequestWait those that wait
+	// for it, ObserveConnClosed the connections that were closed because there were too many.
+	ObserveRequestMemory(bytes int64)
+	ObserveRequestWait()
+	ObserveConnClosed(why string)
+	// Quiesce refuses further calls and has the ledgers learn what was answered.
+	Quiesce(ctx context.Context)
+}
 
 // Port is the RPC port of a master. It can be opened again after it was closed; Open and Close are called
 // one at a time.

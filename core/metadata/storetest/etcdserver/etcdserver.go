@@ -2,8 +2,6 @@
 package etcdserver
 
 import (
-	"context"
-	"net/http"
 	"testing"
 	"time"
 
@@ -54,20 +52,4 @@ func (s *Server) Stop() {
 		s.etcd.Close()
 		s.etcd = nil
 	}
-}
-
-func healthy(address string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
-	if err != nil {
-		return false
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	r, err := transport.RoundTrip(req)
-	if err != nil {
-		return false
-	}
-	_ = r.Body.Close()
-	return r.StatusCode == http.StatusOK
 }

@@ -1,7 +1,9 @@
 package etcdserver
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -88,3 +90,19 @@ func (p *Process) Kill() {
 
 // Signal sends it a signal, SIGSTOP for example.
 func (p *Process) Signal(t testing.TB, s os.Signal) { require.NoError(t, p.cmd.Process.Signal(s)) }
+
+func healthy(address string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
+	if err != nil {
+		return false
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	r, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = r.Body.Close()
+	return r.StatusCode == http.StatusOK
+}
