@@ -63,7 +63,7 @@ func (c *cluster) lead(m *LocalMaster) ha.Leadership {
 }
 
 // TestClientsAndStoresFollowTheLeader: after each change of the leader what was put before is there, a put that was
-// open ends, and so do those that were under way.
+// open ends, and so do those that were in flight.
 func TestClientsAndStoresFollowTheLeader(t *testing.T) {
 	const keys, rounds = 50, 4
 	c, ctx, one := newCluster(t), t.Context(), model.DefaultReplicateConfig()

@@ -27,8 +27,8 @@ func RegisterPoolFlags(fs *pflag.FlagSet) {
 
 // Pool is how flags, environment and file name a pool.
 type Pool struct {
-	// Master is an address of the form of store.master_server_address, Cluster that which etcd knows the
-	// leader of.
+	// Master is an address of the form of store.master_server_address, Cluster the one
+	// whose leader etcd knows.
 	Master, Cluster string
 	// Store is the section store, which has what it takes to ask a directory.
 	Store Store

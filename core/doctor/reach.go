@@ -25,7 +25,7 @@ func (e *exam) unreachable(found, why, do string) Result {
 
 const withoutMaster = "nodes wait for it at the start for a while, and clients get errors"
 
-// master asks the master whether it serves, that which leads if there is a choice.
+// master asks the master whether it serves. Of several masters it asks the leader.
 func (e *exam) master(ctx context.Context) Result {
 	addr, leads := e.cfg.Store.MasterServerAddress, ""
 	if a, err := masteraddr.Parse(addr); err == nil && len(a.Masters) != 1 {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestElectedSimulation is TestSimulation with three masters of which one is elected: leaders are killed, lose
-// what elects them for shorter and longer than their lease, and hand over; processes notice late who leads.
+// what elects them for shorter and longer than their lease, and retire; processes notice late who leads.
 func TestElectedSimulation(t *testing.T) { runSeeds(t, "TestElectedSimulation", simulateElection) }
 
 const simLease = 2 * time.Second

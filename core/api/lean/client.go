@@ -32,7 +32,7 @@ type ClientOptions struct {
 	Codec Codec
 	// Dial connects; nil for TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Reached is told the address of each connection that is made, nil for nobody. It may call Redirect.
+	// Reached, where set, gets the address of each connection that is made. It may call Redirect.
 	Reached func(addr string)
 }
 

@@ -104,10 +104,10 @@ func TestNowhere(t *testing.T) {
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 	c.Redirect(nil, named(t, "first"))
 	waiting.Wait()
-	nobody := errors.New("nobody leads")
-	c.Redirect(nobody)
+	none := errors.New("no master leads")
+	c.Redirect(none)
 	_, err = rpc.Ready(within(t), &masterv1.ReadyRequest{})
-	require.Equal(t, nobody, err)
+	require.Equal(t, none, err)
 	c.Redirect(nil, named(t, "second"))
 	requireReady(t, rpc, "second")
 

@@ -118,7 +118,7 @@ func TestAListOfMasters(t *testing.T) {
 	c.OnMove(func() { moves <- struct{}{} })
 	stop := at(b, &leader{name: "b"})
 	eventuallyReady(t, c, "b")
-	if os.Getenv(overGRPC) == "" { // Over gRPC alone there is nobody to tell; it is for peers that have no sessions.
+	if os.Getenv(overGRPC) == "" { // Over gRPC alone no component learns of it; it is for peers that have no sessions.
 		<-moves
 	}
 	stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,6 +93,29 @@ func TestAnOutageIsNoEnd(t *testing.T) {
 	v, err := b.View(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, l.View(), v)
+	require.NoError(t, l.Resign(t.Context()))
+}
+
+// TestAHungEtcd: calls to an etcd that does not answer end, and the leadership lapses. When etcd goes on, the
+// leadership does too, or it is lost: nothing hangs.
+func TestAHungEtcd(t *testing.T) {
+	srv := etcdserver.NewProcess(t)
+	b := open(t, srv.Address, "c")
+	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
+	require.NoError(t, err)
+	srv.Signal(t, syscall.SIGSTOP)
+	require.Eventually(t, func() bool { return l.Until() < boottime.Now() }, 20*time.Second, 10*time.Millisecond)
+	_, err = b.View(t.Context())
+	require.Equal(t, errs.EtcdOperationError, errs.CodeOf(err), "%v", err)
+	srv.Signal(t, syscall.SIGCONT)
+	require.Eventually(t, func() bool {
+		select {
+		case <-l.Lost():
+			return true
+		default:
+			return l.Until() > boottime.Now()
+		}
+	}, 20*time.Second, 10*time.Millisecond)
 	require.NoError(t, l.Resign(t.Context()))
 }
 

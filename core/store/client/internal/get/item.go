@@ -52,7 +52,7 @@ type Item struct {
 	checksum  uint32           // of the bytes that arrived, with computed
 	computed  bool
 	next      int   // index of the replica to try
-	deferred  int   // replicas at the end whose nodes were silent, to be tried once more
+	deferred  int   // replicas at the end whose nodes were silent, to be retried
 	last      error // why the replica before failed
 	twice     bool  // the replica to try had wrong bytes once
 	damaged   int   // replicas that had wrong bytes twice
