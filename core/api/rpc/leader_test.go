@@ -134,7 +134,7 @@ func TestAListOfMasters(t *testing.T) {
 
 func TestAddressesThatCannotBe(t *testing.T) {
 	for addr, want := range map[string]errs.Code{
-		"redis://a": errs.UnavailableInCurrentMode, "k8s://a/b": errs.UnavailableInCurrentMode, "http://a:1": errs.InvalidParams, "a:1,b": errs.InvalidParams,
+		"redis://": errs.InvalidParams, "k8s://a/b": errs.UnavailableInCurrentMode, "http://a:1": errs.InvalidParams, "a:1,b": errs.InvalidParams,
 	} {
 		_, err := client.Dial(addr, client.Options{})
 		require.Equal(t, want, errs.CodeOf(err), "%s: %v", addr, err)
