@@ -156,7 +156,7 @@ func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
 	require.Eventually(t, func() bool {
 		select {
 		case <-p.done:
-			last = fmt.Errorf("it ended: %v\n%s", p.err, p.log())
+			last = fmt.Errorf("it ended: %w\n%s", p.err, p.log())
 			return true
 		default:
 			last = ask()
