@@ -2,12 +2,16 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.uber.org/fx"
@@ -26,8 +30,13 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
 
-// haltTimeout is how long calls in flight may take when a leader has to stop serving at once.
-const haltTimeout = 200 * time.Millisecond
+const (
+	// haltTimeout is how long the ledgers and the calls in flight may take when a leader has to stop serving at
+	// once.
+	haltTimeout = 200 * time.Millisecond
+	// portPatience is how long a leader tries to open a port that is in use, with portPause between.
+	portPatience, portPause = time.Second, 20 * time.Millisecond
+)
 
 // electedModules are a master that is one of several. Its RPC port is open only while it leads; the admin
 // port serves in every role.
@@ -106,9 +115,16 @@ func handlerOfElected(e *elected) rest.AdminHandler {
 func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Campaign {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	hangups := make(chan os.Signal, 1)
 	lc.Append(fx.Hook{
-		OnStart: func(context.Context) error {
+		OnStart: func(start context.Context) error {
 			m := e.cfg.Master
+			if err := e.tryPort(start); err != nil {
+				return err
+			}
+			if m.EnableMultiTenants { // It reads the quotas where this master leads, and must not end it elsewhere.
+				signal.Notify(hangups, syscall.SIGHUP)
+			}
 			if ports.IsWildcard(m.RPCAddress) {
 				e.log.Warn("no rpc_address is given: clients are told the first address of this machine", "address", e.address())
 			}
@@ -124,11 +140,36 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 		OnStop: func(stop context.Context) error {
 			cancel()
 			<-done // Each of its steps is bounded.
+			signal.Stop(hangups)
 			e.backend.Close()
 			return e.current.Load().hooks.stop(stop)
 		},
 	})
 	return e.campaign
+}
+
+// tryPort opens the RPC port for a moment: a master that cannot should not be elected.
+func (e *elected) tryPort(ctx context.Context) error {
+	ln, err := ports.Listen(ctx, "master", e.cfg.Master.RPCAddress, e.cfg.Master.RPCPort, "rpc_port")
+	if err != nil {
+		return err
+	}
+	return ln.Close()
+}
+
+// open opens the RPC port, which another process may have used for a moment while it was closed.
+func (e *elected) open(ctx context.Context, p *server.Port) error {
+	for by := time.Now().Add(portPatience); ; {
+		err := p.Open(ctx)
+		if !errors.Is(err, syscall.EADDRINUSE) || !time.Now().Before(by) {
+			return err
+		}
+		select {
+		case <-time.After(portPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Lead implements campaign.Master.
@@ -141,7 +182,7 @@ func (e *elected) Lead(ctx context.Context, l ha.Leadership) error {
 		g.started = true
 	}
 	g.service.Lead(l, l.View().Version)
-	return g.port.Open(ctx)
+	return e.open(ctx, g.port)
 }
 
 // Halt implements campaign.Master.
@@ -149,7 +190,7 @@ func (e *elected) Halt(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 	defer cancel()
 	g := e.current.Load()
-	g.service.Suspend()
+	g.service.Suspend(ctx)
 	g.port.Close(ctx)
 }
 

@@ -166,6 +166,11 @@ func TestALeaderWithoutEtcd(t *testing.T) {
 	srv := etcdserver.New(t)
 	a := startCandidate(t, srv.Address)
 	leader, _ := awaitLeader(t, a)
+	client, err := rpcclient.Dial(leader.rpc, rpcclient.Options{})
+	require.NoError(t, err)
+	defer client.Close() //nolint:errcheck // Nothing is in flight.
+	mounted := model.Segment{ID: model.NewUUID(), Name: "n:1", Endpoint: "n:1", Base: 1 << 40, Size: 1 << 20, Protocol: "tcp"}
+	require.NoError(t, client.MountSegment(t.Context(), model.NewUUID(), mounted))
 	srv.Stop()
 	require.Eventually(t, func() bool { return !leader.open() }, 30*time.Second, 20*time.Millisecond)
 	_, role := leader.get("/role")
@@ -173,4 +178,23 @@ func TestALeaderWithoutEtcd(t *testing.T) {
 	srv.Start(t)
 	awaitLeader(t, a)
 	require.True(t, leader.open())
+	require.Eventually(t, func() bool {
+		segments, err := client.Segments(t.Context())
+		return err == nil && len(segments) == 1 && segments[0].ID == mounted.ID
+	}, 30*time.Second, 20*time.Millisecond, "what it knew is still there")
+}
+
+// TestAMasterThatCannotServeIsNotElected: a port that is taken is found at the start, not when the leader dies.
+func TestAMasterThatCannotServeIsNotElected(t *testing.T) {
+	srv := etcdserver.New(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It returns at once.
+	require.NoError(t, err)
+	defer ln.Close() //nolint:errcheck // The test ends.
+	cfg := settings(t, func(c *config.Config) {
+		m := &c.Master
+		m.EnableHA, m.EtcdEndpoints, m.RPCAddress, m.MetricsHost, m.MetricsPort = true, srv.Address, "127.0.0.1", "127.0.0.1", 0
+		m.RPCPort = ln.Addr().(*net.TCPAddr).Port
+	})
+	err = Run(t.Context(), quiet, Master(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}))
+	require.ErrorContains(t, err, "rpc_port")
 }

@@ -172,9 +172,14 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 // Quiesce refuses further calls, has the ledgers learn what this master has answered, for up to a second, and ends the
 // pulls. So a master that comes after this one knows all of it. Stop is still to be called.
 func (s *Service) Quiesce(ctx context.Context) {
-	if !s.serving.Swap(false) {
-		return
+	if s.serving.Swap(false) {
+		s.tellLedgers(ctx)
+		s.feeds.Close()
 	}
+}
+
+// tellLedgers has the ledgers learn what this master has answered, for up to ackTimeout.
+func (s *Service) tellLedgers(ctx context.Context) {
 	var all touched
 	for _, m := range s.registry.View().All {
 		all.add(m)
@@ -182,7 +187,6 @@ func (s *Service) Quiesce(ctx context.Context) {
 	if late, err := s.await(ctx, all); late != nil {
 		s.log.Warn("a node did not confirm its ledger before the master stopped; its last objects may be lost", "segment", late.Name, "error", err)
 	}
-	s.feeds.Close()
 }
 
 // ackTimeout is how long a call waits for a ledger.

@@ -51,7 +51,7 @@ func TestAMasterThatIsOneOfSeveral(t *testing.T) {
 
 		l.lasts(0)
 		refused("not renewed")
-		r.Suspend()
+		r.Suspend(r.ctx)
 		time.Sleep(time.Hour) // Far longer than client_ttl.
 		refused("another one leads")
 

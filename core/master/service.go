@@ -241,8 +241,12 @@ func (s *Service) Lead(t Term, view uint64) {
 	s.serving.Store(true)
 }
 
-// Suspend ends serving until Lead. No deadline passes meanwhile.
-func (s *Service) Suspend() { s.serving.Store(false) }
+// Suspend ends serving until Lead, and has the ledgers learn what was answered, until ctx ends. No deadline
+// passes meanwhile.
+func (s *Service) Suspend(ctx context.Context) {
+	s.serving.Store(false)
+	s.tellLedgers(ctx)
+}
 
 // refuse is the error of a call while the master does not serve.
 func (s *Service) refuse(op string) error {

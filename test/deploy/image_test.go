@@ -34,7 +34,6 @@ func TestEmptyRoot(t *testing.T) {
 		return &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	}
 	s := newSite(t)
-	tcp := func(port string) *probe { return &probe{TCPSocket: &struct{ Port string }{port}} }
 	master := start(t, []string{
 		"mooncake", "master", "--enable_http_metadata_server", "--rpc_address=127.0.0.1", "--metrics_host=127.0.0.1", "--http_metadata_server_host=127.0.0.1",
 		"--rpc_port=" + s.local("50051"), "--metrics_port=" + s.local("9003"), "--http_metadata_server_port=" + s.local("8080"),

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,13 +12,17 @@ import (
 // files is the tested folder.
 const files = "../../deploy"
 
-// root is the file system of the image "master": usr/bin with the static program and its names.
-var root string
+var (
+	// root is the file system of the image "master": usr/bin with the static program and its names.
+	root string
+	// etcd is the path of that program, in the version of go.mod.
+	etcd string
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(programs.Main(m, func(dir string) error {
-		root = dir
-		return build()
+		root, etcd = filepath.Join(dir, "master"), filepath.Join(dir, "etcd")
+		return errors.Join(build(), programs.Build([]string{"CGO_ENABLED=0"}, "-o", etcd, "go.etcd.io/etcd/server/v3"))
 	}))
 }
 
@@ -25,9 +30,6 @@ func TestMain(m *testing.M) {
 func build() error {
 	bin := filepath.Join(root, "usr/bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return err
-	}
-	if err := os.Chmod(root, 0o755); err != nil {
 		return err
 	}
 	if err := programs.Build([]string{"CGO_ENABLED=0"}, "-o", filepath.Join(bin, "mooncake"), "./cmd/mooncake"); err != nil {

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -53,12 +55,22 @@ type probe struct {
 }
 
 type pod struct {
-	Spec struct {
-		EnableServiceLinks *bool       `yaml:"enableServiceLinks"`
-		InitContainers     []container `yaml:"initContainers"`
-		Containers         []container
+	Metadata struct{ Labels map[string]string }
+	Spec     struct {
+		EnableServiceLinks *bool `yaml:"enableServiceLinks"`
+		Affinity           struct {
+			PodAntiAffinity struct {
+				Required []struct {
+					LabelSelector selector `yaml:"labelSelector"`
+				} `yaml:"requiredDuringSchedulingIgnoredDuringExecution"`
+			} `yaml:"podAntiAffinity"`
+		}
+		InitContainers []container `yaml:"initContainers"`
+		Containers     []container
 	}
 }
+
+type selector map[string]any
 
 // manifest has the fields that the tests read of an object of Kubernetes.
 type manifest struct {
@@ -66,10 +78,12 @@ type manifest struct {
 	Metadata struct{ Name string }
 	Data     map[string]string
 	Spec     struct {
-		Selector any
-		Ports    []port
-		Template pod
-		Roles    []struct {
+		Replicas    int
+		ServiceName string `yaml:"serviceName"`
+		Selector    selector
+		Ports       []port
+		Template    pod
+		Roles       []struct {
 			Name         string
 			Replicas     int
 			Dependencies []string
@@ -98,17 +112,105 @@ func objects(t *testing.T, names ...string) []manifest {
 	return all
 }
 
-// service is a container of the compose file.
+// kustomization reads the objects of a folder with a kustomization.yaml.
+func kustomization(t *testing.T, folder string) []manifest {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(files, folder, "kustomization.yaml"))
+	require.NoError(t, err)
+	var file struct{ Resources []string }
+	require.NoError(t, yaml.Unmarshal(b, &file))
+	var all []manifest
+	for _, r := range file.Resources {
+		if r = filepath.Join(folder, r); filepath.Ext(r) == ".yaml" {
+			all = append(all, objects(t, r)...)
+		} else {
+			all = append(all, kustomization(t, r)...)
+		}
+	}
+	return all
+}
+
+// deployment is what some objects start.
+type deployment struct {
+	containers map[string]container
+	maps       map[string]map[string]string // the ConfigMaps
+	services   []string
+}
+
+// deployed sorts objects, after a check that those that name others name some that are there.
+func deployed(t *testing.T, all []manifest) deployment {
+	t.Helper()
+	d := deployment{containers: map[string]container{}, maps: map[string]map[string]string{}}
+	var pods []pod
+	for _, m := range all {
+		switch m.Kind {
+		case "ConfigMap":
+			d.maps[m.Metadata.Name] = m.Data
+		case "Service":
+			d.services = append(d.services, m.Metadata.Name)
+		case "Deployment", "StatefulSet":
+			p := m.Spec.Template
+			for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+				d.containers[c.Name] = c
+			}
+			require.NotNil(t, p.Spec.EnableServiceLinks, m.Metadata.Name)
+			assert.False(t, *p.Spec.EnableServiceLinks)
+			for _, other := range p.Spec.Affinity.PodAntiAffinity.Required {
+				assert.True(t, p.has(other.LabelSelector), "%s stays away from pods of other objects", m.Metadata.Name)
+			}
+			pods = append(pods, p)
+		}
+	}
+	for _, m := range all {
+		if s := m.Spec.Selector; s != nil {
+			assert.True(t, slices.ContainsFunc(pods, func(p pod) bool { return p.has(s) }), "the %s %s selects no pod", m.Kind, m.Metadata.Name)
+		}
+		if m.Kind == "StatefulSet" {
+			assert.Contains(t, d.services, m.Spec.ServiceName)
+		}
+		for _, p := range m.Spec.Ports {
+			assert.True(t, hasPort(d.containers, p), "%s: port %s leads to no container", m.Metadata.Name, p.Name)
+		}
+	}
+	return d
+}
+
+// has reports whether a selector, with or without matchLabels, selects the pod.
+func (p pod) has(s selector) bool {
+	if inner, ok := s["matchLabels"].(selector); ok {
+		s = inner
+	}
+	for k, v := range s {
+		if p.Metadata.Labels[k] != v {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+func hasPort(containers map[string]container, p port) bool {
+	for _, c := range containers {
+		for _, own := range c.Ports {
+			if own.Name == p.TargetPort && own.ContainerPort == p.Port {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// service is a container of a compose file.
 type service struct {
 	Command     []string
+	Ports       []string
 	Environment map[string]string
 	Image       string
 	MemLimit    string `yaml:"mem_limit"`
 }
 
-func compose(t *testing.T) map[string]service {
+func compose(t *testing.T, name string) map[string]service {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(files, "compose.yaml"))
+	b, err := os.ReadFile(filepath.Join(files, name))
 	require.NoError(t, err)
 	var file struct{ Services map[string]service }
 	require.NoError(t, yaml.Unmarshal(b, &file))

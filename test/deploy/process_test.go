@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,29 +34,35 @@ type site struct {
 	ports map[string]string
 }
 
-var number = regexp.MustCompile(`\b(50051|9003|8080|8088|9300)\b`)
+var number = regexp.MustCompile(`\b(50051|9003|8080|8088|9300|2379)\b`)
 
 func newSite(t *testing.T, hosts ...string) *site {
 	s := &site{hosts: hosts, ports: map[string]string{}}
-	for _, given := range []string{"50051", "9003", "8080", "8088", "9300"} {
-		s.ports[given] = freePort(t)
-	}
+	s.move(t, "50051", "9003", "8080", "8088", "9300", "2379")
 	return s
 }
 
-// port replaces ports only, since the name of a host in an argument may be a verb.
-func (s *site) port(text string) string {
+// move gives ports to the next container, which has an address of its own in the cluster.
+func (s *site) move(t *testing.T, ports ...string) {
+	t.Helper()
+	for _, given := range ports {
+		s.ports[given] = freePort(t)
+	}
+}
+
+// addresses replaces ports, and hosts that have a port: the name of a host alone may be a verb.
+func (s *site) addresses(text string) string {
+	for _, h := range s.hosts {
+		text = regexp.MustCompile(regexp.QuoteMeta(h)+`:(\d)`).ReplaceAllString(text, "127.0.0.1:${1}")
+	}
 	return number.ReplaceAllStringFunc(text, func(p string) string { return s.ports[p] })
 }
 
 func (s *site) local(text string) string {
-	for _, h := range s.hosts {
-		if text == h {
-			return "127.0.0.1"
-		}
-		text = strings.ReplaceAll(text, h+":", "127.0.0.1:")
+	if slices.Contains(s.hosts, text) {
+		return "127.0.0.1"
 	}
-	return s.port(text)
+	return s.addresses(text)
 }
 
 func freePort(t *testing.T) string {
@@ -68,7 +75,8 @@ func freePort(t *testing.T) string {
 // process is a program that runs until the test ends.
 type process struct {
 	cmd  *exec.Cmd
-	done chan error
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended
 	mu   sync.Mutex
 	out  bytes.Buffer
 }
@@ -94,17 +102,24 @@ func start(t *testing.T, line, env []string, attr *syscall.SysProcAttr) *process
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	name := filepath.Join("/usr/bin", filepath.Base(line[0]))
-	if attr == nil {
+	switch {
+	case filepath.Base(name) == "etcd":
+		name = etcd
+	case attr == nil:
 		name = filepath.Join(root, name)
 	}
 	cmd := exec.CommandContext(ctx, name, line[1:]...)
 	cmd.Env, cmd.SysProcAttr, cmd.Dir = append([]string{"PATH=/usr/bin"}, env...), attr, "/"
-	p := &process{cmd: cmd, done: make(chan error, 1)}
+	cmd.WaitDelay = 10 * time.Second
+	p := &process{cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p, p
 	require.NoError(t, cmd.Start())
-	go func() { p.done <- cmd.Wait() }()
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait()
+	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		p.kill()
 		if t.Failed() {
 			t.Logf("%v\n%s", line, p.log())
 		}
@@ -117,11 +132,17 @@ func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
-	case err := <-p.done:
-		assert.NoError(t, err, p.log())
+	case <-p.done:
+		assert.NoError(t, p.err, p.log())
 	case <-time.After(patience):
 		t.Errorf("%v does not end", p.cmd.Args)
 	}
+}
+
+// kill ends it with SIGKILL.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // It may have ended.
+	<-p.done
 }
 
 // passes waits until a probe succeeds.
@@ -134,9 +155,8 @@ func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
 	var last error
 	require.Eventually(t, func() bool {
 		select {
-		case err := <-p.done:
-			p.done <- err
-			last = fmt.Errorf("it ended: %w\n%s", err, p.log())
+		case <-p.done:
+			last = fmt.Errorf("it ended: %w\n%s", p.err, p.log())
 			return true
 		default:
 			last = ask()

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,10 +52,23 @@ func (s *site) small(t *testing.T, values map[string]string, limit string) []str
 	return env
 }
 
-func (s *site) line(c container) []string {
+// reference is how an argument refers to the environment.
+var reference = regexp.MustCompile(`\$\(\w+\)`)
+
+// line returns the command line of a container with the given environment, on loopback.
+func (s *site) line(t *testing.T, c container, env []string) []string {
+	t.Helper()
+	values := map[string]string{}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		values["$("+name+")"] = value
+	}
 	var out []string
-	for _, word := range append(append([]string(nil), c.Command...), c.Args...) {
-		out = append(out, s.port(strings.ReplaceAll(word, "$(POD_IP)", "127.0.0.1")))
+	for _, word := range slices.Concat(c.Command, c.Args) {
+		out = append(out, reference.ReplaceAllStringFunc(s.addresses(word), func(r string) string {
+			require.Contains(t, values, r, word)
+			return values[r]
+		}))
 	}
 	return out
 }
@@ -63,7 +77,8 @@ func (s *site) line(c container) []string {
 func (s *site) serves(t *testing.T, c container, maps map[string]map[string]string) *process {
 	t.Helper()
 	require.NotNil(t, c.ReadinessProbe, c.Name)
-	p := start(t, s.line(c), s.environment(t, c, maps), nil)
+	env := s.environment(t, c, maps)
+	p := start(t, s.line(t, c, env), env, nil)
 	for _, pr := range []*probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
 		s.passes(t, p, c, pr)
 	}
@@ -86,49 +101,19 @@ func (s *site) works(t *testing.T, master, store container, maps map[string]map[
 }
 
 func TestKubernetes(t *testing.T) {
-	all := objects(t, "kubernetes/config.yaml", "kubernetes/master.yaml", "kubernetes/store.yaml", "kubernetes/engine.yaml")
-	containers, maps, hosts := map[string]container{}, map[string]map[string]string{}, []string{}
-	for _, m := range all {
-		switch m.Kind {
-		case "ConfigMap":
-			maps[m.Metadata.Name] = m.Data
-		case "Service":
-			hosts = append(hosts, m.Metadata.Name)
-		default:
-			for _, c := range slices.Concat(m.Spec.Template.Spec.InitContainers, m.Spec.Template.Spec.Containers) {
-				containers[c.Name] = c
-			}
-			require.NotNil(t, m.Spec.Template.Spec.EnableServiceLinks, m.Metadata.Name)
-			assert.False(t, *m.Spec.Template.Spec.EnableServiceLinks)
-		}
-	}
-	for _, m := range all {
-		for _, p := range m.Spec.Ports {
-			assert.True(t, hasPort(containers, p), "%s: port %s leads to no container", m.Metadata.Name, p.Name)
-		}
-	}
-	s := newSite(t, hosts...)
-	keeper := start(t, s.line(containers["keeper"]), nil, nil)
-	s.works(t, containers["master"], containers["store"], maps)
-	again := start(t, s.line(containers["store"]), s.environment(t, containers["store"], maps), nil)
+	d := deployed(t, slices.Concat(kustomization(t, "kubernetes"), objects(t, "kubernetes/engine.yaml")))
+	s := newSite(t, d.services...)
+	keeper := start(t, s.line(t, d.containers["keeper"], nil), nil, nil)
+	s.works(t, d.containers["master"], d.containers["store"], d.maps)
+	env := s.environment(t, d.containers["store"], d.maps)
+	again := start(t, s.line(t, d.containers["store"], env), env, nil)
 	require.Eventually(t, func() bool { return strings.Contains(again.log(), "segments_found=1") }, patience, time.Millisecond, "the store finds its memory")
 	again.stop(t)
 	keeper.stop(t)
 
-	engine := strings.Join(s.environment(t, containers["sglang"], maps), "\n")
+	engine := strings.Join(s.environment(t, d.containers["sglang"], d.maps), "\n")
 	assert.Contains(t, engine, "MOONCAKE_MASTER=127.0.0.1:"+s.local("50051"))
 	assert.Contains(t, engine, "MOONCAKE_GLOBAL_SEGMENT_SIZE=0")
-}
-
-func hasPort(containers map[string]container, p port) bool {
-	for _, c := range containers {
-		for _, own := range c.Ports {
-			if own.Name == p.TargetPort && own.ContainerPort == p.Port {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func TestRoleBasedGroup(t *testing.T) {
@@ -151,32 +136,48 @@ func TestRoleBasedGroup(t *testing.T) {
 			assert.Equal(t, host+":50051", v.Value)
 		}
 	}
-	assert.Equal(t, map[string]any{
+	assert.Equal(t, selector{
 		"rolebasedgroup.workloads.x-k8s.io/name": group.Metadata.Name,
 		"rolebasedgroup.workloads.x-k8s.io/role": "sglang-backend",
 	}, all[1].Spec.Selector)
 }
 
-func TestCompose(t *testing.T) {
-	services := compose(t)
-	require.Len(t, services, 5)
-	s := newSite(t, "master", "store-1", "store-2", "store-3", "client")
-	run := func(name string) *process {
-		v := services[name]
-		require.Equal(t, "mooncake-go:master", v.Image)
-		c := container{Command: append([]string{"mooncake"}, v.Command...)} // The image's entry point.
-		return start(t, s.line(c), s.small(t, v.Environment, v.MemLimit), nil)
+// run starts a service of a compose file, with further variables.
+func (s *site) run(t *testing.T, v service, extra ...string) *process {
+	t.Helper()
+	env := append(s.small(t, v.Environment, v.MemLimit), extra...)
+	c := container{Command: v.Command}
+	if v.Image == "mooncake-go:master" {
+		c.Command = append([]string{"mooncake"}, v.Command...) // The image's entry point.
 	}
-	tcp := func(port string) *probe { return &probe{TCPSocket: &struct{ Port string }{port}} }
-	master := run("master")
-	s.passes(t, master, container{}, tcp("50051"))
-	stores := map[string]*process{}
+	return start(t, s.line(t, c, env), env, nil)
+}
+
+// stores starts the three stores of a compose file, and waits until they serve.
+func (s *site) stores(t *testing.T, services map[string]service) []*process {
+	t.Helper()
+	var all []*process
 	for _, name := range []string{"store-1", "store-2", "store-3"} {
+		require.Equal(t, "mooncake-go:master", services[name].Image)
 		assert.Equal(t, name, services[name].Environment["MOONCAKE_LOCAL_HOSTNAME"])
-		s.ports["8088"] = freePort(t) // Each has an address of its own there.
-		stores[name] = run(name)
-		s.passes(t, stores[name], container{}, tcp("8088"))
+		s.move(t, "8088")
+		p := s.run(t, services[name])
+		s.passes(t, p, container{}, tcp("8088"))
+		all = append(all, p)
 	}
+	return all
+}
+
+func tcp(port string) *probe { return &probe{TCPSocket: &struct{ Port string }{port}} }
+
+func TestCompose(t *testing.T) {
+	services := compose(t, "compose.yaml")
+	require.Len(t, services, 5)
+	require.Equal(t, "mooncake-go:master", services["master"].Image)
+	s := newSite(t, "master", "store-1", "store-2", "store-3", "client")
+	master := s.run(t, services["master"])
+	s.passes(t, master, container{}, tcp("50051"))
+	stores := s.stores(t, services)
 	segments, err := get(t.Context(), "http://127.0.0.1:"+s.local("9003")+"/get_all_segments")
 	require.NoError(t, err)
 	assert.Len(t, strings.Fields(segments), 3)

@@ -69,6 +69,8 @@ const (
 	askPause = 50 * time.Millisecond
 	// checkInterval is how often a leader that is not renewed looks whether it is.
 	checkInterval = 20 * time.Millisecond
+	// leastBackOff and mostBackOff bound the pause after an attempt to lead that failed.
+	leastBackOff, mostBackOff = 50 * time.Millisecond, 2 * time.Second
 	// stopTimeout bounds the end of a leadership.
 	stopTimeout = 5 * time.Second
 )
@@ -81,8 +83,9 @@ type Campaign struct {
 	news   chan struct{}           // newest has changed
 	deaths deaths
 
-	last uint64  // epoch of the leadership whose state the master has, 0 for none
-	own  ha.View // the view of the last leadership of this master
+	refused int     // attempts in a row to lead that failed
+	last    uint64  // epoch of the leadership whose state the master has, 0 for none
+	own     ha.View // the view of the last leadership of this master
 }
 
 // New makes a campaign. It does nothing before Run.
@@ -163,10 +166,11 @@ func (c *Campaign) stand(ctx context.Context) error {
 	l, err := c.Backend.Acquire(ctx, c.Address)
 	if err != nil {
 		if !errors.Is(err, ha.ErrLed) && ctx.Err() == nil {
-			c.Log.Warn("the leadership cannot be had, trying on", "error", err)
+			c.backOff(ctx, err)
 		}
 		return nil
 	}
+	c.refused = 0
 	err = c.lead(ctx, l)
 	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -176,11 +180,24 @@ func (c *Campaign) stand(ctx context.Context) error {
 	return err
 }
 
+// backOff waits after an attempt to lead that failed, the longer the more often it failed.
+func (c *Campaign) backOff(ctx context.Context, err error) {
+	if c.refused == 0 {
+		c.Log.Warn("the leadership cannot be had, trying on", "error", err)
+	}
+	wait := min(leastBackOff<<min(c.refused, 10), mostBackOff)
+	c.refused++
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+	}
+}
+
 // lead has the master serve until the leadership is lost or ctx ends.
 func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 	c.become(Recovering, l.View())
 	if c.last != 0 && c.last != l.Previous() {
-		if err := c.Master.Forget(ctx); err != nil {
+		if err := c.forget(ctx); err != nil {
 			return err
 		}
 	}
@@ -201,8 +218,11 @@ func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 		cancel()
 		if !lost {
 			c.Log.Warn("this master does not serve: its leadership is not renewed; what it knows is kept")
-			c.become(Standby, l.View())
+			c.become(Standby, ha.View{})
 			lost = !c.awaitRenewal(ctx, l)
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		if lost {
 			c.Log.Warn("the leadership is lost", "view_version", l.View().Version)
@@ -253,7 +273,7 @@ func (c *Campaign) follow(ctx context.Context, v ha.View) {
 	}
 	if c.last != 0 {
 		c.last = 0
-		if err := c.Master.Forget(ctx); err != nil {
+		if err := c.forget(ctx); err != nil {
 			c.Log.Error("what this master knew is not dropped", "error", err)
 		}
 	}
@@ -264,9 +284,11 @@ func (c *Campaign) follow(ctx context.Context, v ha.View) {
 	for next := c.newest.Load(); next != nil && *next == v; next = c.newest.Load() {
 		select {
 		case <-c.news:
-		case <-dead: // Nothing else ends it while ctx goes on.
-			c.depose(ctx, v)
-			c.newest.CompareAndSwap(next, nil)
+		case is := <-dead:
+			if is {
+				c.depose(ctx, v)
+				c.newest.CompareAndSwap(next, nil)
+			}
 			return
 		case <-ctx.Done():
 			<-dead
@@ -275,6 +297,13 @@ func (c *Campaign) follow(ctx context.Context, v ha.View) {
 	}
 	cancel()
 	<-dead
+}
+
+// forget ends within a bound, also while ctx has ended.
+func (c *Campaign) forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return c.Master.Forget(ctx)
 }
 
 func (c *Campaign) depose(ctx context.Context, v ha.View) {

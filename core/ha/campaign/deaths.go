@@ -26,8 +26,13 @@ type deaths struct {
 }
 
 // await returns true when the leader of a view is dead: this master was connected to it, the connection has
-// ended, and the machine refuses another one, since no process listens. It returns false when ctx ends.
+// ended, and the machine refuses another one, since no process listens. It returns false when ctx ends. A leader
+// that is not of this program is left alone.
 func (d *deaths) await(ctx context.Context, v ha.View) bool {
+	if v.Foreign {
+		<-ctx.Done()
+		return false
+	}
 	for known := false; ; {
 		err := d.hold(ctx, v.Address)
 		switch {
@@ -37,7 +42,7 @@ func (d *deaths) await(ctx context.Context, v ha.View) bool {
 			known = true // The next attempt finds out.
 		case known && errors.Is(err, syscall.ECONNREFUSED) && time.Since(d.last) >= deposeInterval:
 			d.last = time.Now()
-			d.log.Warn("the leader is dead: its machine refuses connections; this master takes over if it can", "leader", v.Address)
+			d.log.Warn("the leader does not serve: its machine refuses connections; this master takes over if it can", "leader", v.Address)
 			return true
 		}
 		select {

@@ -51,6 +51,9 @@ var _ ha.Backend = (*Backend)(nil)
 // retryPause is the pause after a call or a watch that failed.
 const retryPause = 200 * time.Millisecond
 
+// rereadInterval is how often a watcher reads the view without an event.
+const rereadInterval = 5 * time.Second
+
 // New returns a backend at "etcd://host:port;host:port" for a cluster. It does not connect. InvalidParams.
 func New(conn, cluster string, o Options) (*Backend, error) {
 	if o.TTL <= 0 {
@@ -145,7 +148,9 @@ func (b *Backend) Watch(ctx context.Context, changed func(ha.View)) {
 	}
 }
 
-// follow reads the view and then each change, until something fails.
+// follow reads the view and then each change, until something fails. It also reads the view from time to time:
+// the library resumes a watch by itself at the revision that it has reached, which an etcd that was restored
+// from a backup, or begun anew, does not reach for long.
 func (b *Backend) follow(ctx context.Context, tell func(ha.View)) error {
 	v, s, err := b.read(ctx)
 	if err != nil {
@@ -158,16 +163,26 @@ func (b *Backend) follow(ctx context.Context, tell func(ha.View)) error {
 	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	for r := range c.Watch(ctx, b.view, clientv3.WithRev(s.revision+1)) {
-		if err := r.Err(); err != nil {
-			return b.conn.Explain(err)
+	events := c.Watch(ctx, b.view, clientv3.WithRev(s.revision+1))
+	again := time.NewTicker(rereadInterval)
+	defer again.Stop()
+	for {
+		select {
+		case r, open := <-events:
+			if err := r.Err(); err != nil || !open {
+				return b.conn.Explain(err)
+			}
+		case <-again.C:
 		}
-		if v, _, err = b.read(ctx); err != nil {
+		last := s.revision
+		if v, s, err = b.read(ctx); err != nil {
 			return err
 		}
 		tell(v)
+		if s.revision < last {
+			return nil // It is another etcd; a new watch begins there.
+		}
 	}
-	return nil
 }
 
 // pause waits, or until ctx ends.

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,8 +34,8 @@ func open(t testing.TB, address, cluster string) *etcd.Backend {
 	return b
 }
 
-func raw(t testing.TB, srv *etcdserver.Server) *clientv3.Client {
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{srv.Address}, Logger: zap.NewNop()})
+func raw(t testing.TB, address string) *clientv3.Client {
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -54,7 +55,7 @@ func TestUpstreamReadsTheKey(t *testing.T) {
 	srv := etcdserver.New(t)
 	l, err := open(t, srv.Address, "mooncake_cluster").Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
-	r, err := raw(t, srv).Get(t.Context(), "mooncake-store/mooncake_cluster/master_view")
+	r, err := raw(t, srv.Address).Get(t.Context(), "mooncake-store/mooncake_cluster/master_view")
 	require.NoError(t, err)
 	require.Len(t, r.Kvs, 1)
 	require.Equal(t, "10.0.0.1:50051", string(r.Kvs[0].Value))
@@ -71,7 +72,7 @@ func TestAForeignLeader(t *testing.T) {
 	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
 	require.NoError(t, l.Resign(t.Context()))
-	put, err := raw(t, srv).Put(t.Context(), "mooncake-store/c/master_view", "10.0.0.9:50051")
+	put, err := raw(t, srv.Address).Put(t.Context(), "mooncake-store/c/master_view", "10.0.0.9:50051")
 	require.NoError(t, err)
 	v, err := b.View(t.Context())
 	require.NoError(t, err)
@@ -124,7 +125,7 @@ func TestALeaseThatEnds(t *testing.T) {
 	srv := etcdserver.New(t)
 	l, err := open(t, srv.Address, "c").Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
-	c := raw(t, srv)
+	c := raw(t, srv.Address)
 	r, err := c.Get(t.Context(), "mooncake-store/c/master_view")
 	require.NoError(t, err)
 	_, err = c.Revoke(t.Context(), clientv3.LeaseID(r.Kvs[0].Lease))
@@ -144,13 +145,53 @@ func TestEtcdIsDisposable(t *testing.T) {
 	old, err := b.Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
 	require.NoError(t, old.Resign(t.Context()))
-	_, err = raw(t, srv).Delete(t.Context(), "mooncake", clientv3.WithPrefix())
+	_, err = raw(t, srv.Address).Delete(t.Context(), "mooncake", clientv3.WithPrefix())
 	require.NoError(t, err)
 	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
 	require.Greater(t, l.Epoch(), old.Epoch())
 	require.Zero(t, l.Previous())
 	require.NoError(t, l.Resign(t.Context()))
+}
+
+// TestAnEtcdBegunAnew: its revisions are lower than those that watchers have seen, and they see the next leader.
+func TestAnEtcdBegunAnew(t *testing.T) {
+	srv := etcdserver.NewProcess(t)
+	c := raw(t, srv.Address)
+	for range 50 {
+		_, err := c.Put(t.Context(), "elsewhere", "")
+		require.NoError(t, err)
+	}
+	l, err := open(t, srv.Address, "c").Acquire(t.Context(), "10.0.0.1:50051")
+	require.NoError(t, err)
+	views := make(chan ha.View, 64)
+	var watching sync.WaitGroup
+	watcher := open(t, srv.Address, "c")
+	watching.Go(func() { watcher.Watch(t.Context(), func(v ha.View) { views <- v }) })
+	require.Equal(t, l.View(), <-views)
+	srv.Kill()
+	srv.Wipe(t)
+	srv.Start(t)
+	next, err := open(t, srv.Address, "c").Acquire(t.Context(), "10.0.0.2:50051")
+	require.NoError(t, err)
+	require.Less(t, next.View().Version, l.View().Version)
+	limit := time.After(30 * time.Second)
+	for v := (ha.View{}); v != next.View(); {
+		select {
+		case v = <-views:
+		case <-limit:
+			require.Fail(t, "the watcher does not see the next leader")
+		}
+	}
+	select {
+	case <-l.Lost():
+	case <-limit:
+		require.Fail(t, "the old leader does not see that it is none")
+	}
+	require.NoError(t, l.Resign(t.Context()))
+	require.NoError(t, next.Resign(t.Context()))
+	watcher.Close()
+	watching.Wait()
 }
 
 func TestBadEndpoints(t *testing.T) {

@@ -41,7 +41,7 @@ func (m *Memory) Open() *MemoryBackend { return &MemoryBackend{m: m, closed: mak
 
 // set changes the view. The caller holds mu.
 func (m *Memory) set(v ha.View, holder *memoryLeadership) {
-	if m.holder != nil {
+	if m.holder != nil && m.holder.b.reach() == nil { // One that is cut off finds out when it is not any more.
 		m.holder.lose()
 	}
 	m.view, m.holder = v, holder
@@ -168,6 +168,10 @@ func (l *memoryLeadership) renew() {
 		case <-l.lost:
 			return
 		}
+		if l.b.reach() == nil && l.deposed() {
+			l.lose()
+			return
+		}
 		l.mu.Lock()
 		if l.b.reach() == nil {
 			l.until = time.Now().Add(l.b.m.TTL)
@@ -175,10 +179,15 @@ func (l *memoryLeadership) renew() {
 		over := time.Now().After(l.until)
 		l.mu.Unlock()
 		if over {
-			l.end()
-			return
+			l.end() // It finds out when it is not cut off any more.
 		}
 	}
+}
+
+func (l *memoryLeadership) deposed() bool {
+	l.b.m.mu.Lock()
+	defer l.b.m.mu.Unlock()
+	return l.b.m.holder != l
 }
 
 func (l *memoryLeadership) end() {

@@ -161,14 +161,14 @@ func (b *Backend) Acquire(ctx context.Context, address string) (ha.Leadership, e
 	l.Metadata.Annotations[annotation] = strconv.FormatUint(epoch, 10)
 	l.Spec = spec{Holder: address, Seconds: int(b.ttl / time.Second), Acquired: now, Renewed: now, Transitions: l.Spec.Transitions + 1}
 	sent := boottime.Now()
-	got, err := b.put(ctx, l)
+	_, err = b.put(ctx, l)
 	if errors.Is(err, errConflict) {
 		return nil, ha.ErrLed
 	}
 	if err != nil {
 		return nil, err
 	}
-	view := got.view()
+	view := ha.View{Address: address, Version: l.Spec.Transitions}
 	return leased.Start(b.closed, leased.Term{
 		View: view, Epoch: epoch, Previous: previous, TTL: b.ttl, Sent: sent, Log: b.log,
 		Renew: func(ctx context.Context) error {

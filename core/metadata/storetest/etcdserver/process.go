@@ -88,6 +88,9 @@ func (p *Process) Kill() {
 	}
 }
 
+// Wipe removes the values of an etcd that was killed.
+func (p *Process) Wipe(t testing.TB) { require.NoError(t, os.RemoveAll(p.dir)) }
+
 // Signal sends it a signal, SIGSTOP for example.
 func (p *Process) Signal(t testing.TB, s os.Signal) { require.NoError(t, p.cmd.Process.Signal(s)) }
 

@@ -1,0 +1,147 @@
+package deploy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/version"
+)
+
+// masters are several masters of one pool.
+type masters struct {
+	procs []*process
+	urls  []string // of their admin ports
+}
+
+func (m *masters) add(s *site, p *process) {
+	m.procs, m.urls = append(m.procs, p), append(m.urls, "http://127.0.0.1:"+s.local("9003"))
+}
+
+// leader returns the master that leads, -1 if none or more than one says so.
+func (m *masters) leader(ctx context.Context) int {
+	leader := -1
+	for i, url := range m.urls {
+		if role, err := get(ctx, url+"/role"); err == nil && role == "leader" {
+			if leader >= 0 {
+				return -1
+			}
+			leader = i
+		}
+	}
+	return leader
+}
+
+// has waits until the leader has as many segments, and the object if key is one. It returns the
+// leader and the names of the segments.
+func (m *masters) has(t *testing.T, segments int, key string) (int, []string) {
+	t.Helper()
+	leader, names := 0, []string(nil)
+	require.Eventually(t, func() bool {
+		if leader = m.leader(t.Context()); leader < 0 {
+			return false
+		}
+		text, err := get(t.Context(), m.urls[leader]+"/get_all_segments")
+		if names = strings.Fields(text); err != nil || len(names) != segments {
+			return false
+		}
+		if key != "" {
+			_, err = get(t.Context(), m.urls[leader]+"/query_key?key="+key)
+		}
+		return err == nil
+	}, patience, 20*time.Millisecond, "a leader has %d segments and object %q", segments, key)
+	slices.Sort(names)
+	return leader, names
+}
+
+// takesOver ends the leader, and checks that another one has the same segments and objects, for a
+// client with the given environment.
+func (m *masters) takesOver(t *testing.T, segments int, env []string, end func(leader *process)) {
+	t.Helper()
+	leader, before := m.has(t, segments, "")
+	for _, key := range []string{"greeting", "other"} {
+		client(t, env, "put", key, "--value", "hello", "--replicas", "3")
+	}
+	client(t, env, "remove", "other") // It is answered when every ledger knows of it, and so of the puts before it.
+	end(m.procs[leader])
+	next, after := m.has(t, segments, "greeting")
+	assert.NotEqual(t, leader, next)
+	assert.Equal(t, before, after)
+	assert.Contains(t, client(t, env, "get", "greeting"), "hello")
+}
+
+// client runs a verb of mooncake client to its end, and returns what it writes.
+func client(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	p := start(t, append([]string{"mooncake", "client"}, args...), env, nil)
+	<-p.done
+	require.NoError(t, p.err, "%q\n%s", args, p.log())
+	return p.log()
+}
+
+// ownPeerPort gives an etcd of one member a free port in place of 2380.
+func ownPeerPort(t *testing.T) []string {
+	t.Helper()
+	peers := "http://127.0.0.1:" + freePort(t)
+	return []string{"ETCD_LOG_LEVEL=warn", "ETCD_LISTEN_PEER_URLS=" + peers, "ETCD_INITIAL_ADVERTISE_PEER_URLS=" + peers, "ETCD_INITIAL_CLUSTER=default=" + peers}
+}
+
+// TestComposeHA kills the leader of the pool in the file.
+func TestComposeHA(t *testing.T) {
+	services := compose(t, "compose-ha.yaml")
+	require.Len(t, services, 8)
+	s := newSite(t, "etcd", "master-1", "master-2", "master-3", "store-1", "store-2", "store-3", "client")
+	server := services["etcd"]
+	assert.Equal(t, "gcr.io/etcd-development/etcd:v"+version.Version, server.Image, "the version of go.mod, which runs here")
+	for i, word := range server.Command {
+		server.Command[i] = strings.ReplaceAll(word, "/etcd-data", t.TempDir())
+	}
+	s.run(t, server, ownPeerPort(t)...)
+	var m masters
+	published := map[string]bool{}
+	for _, name := range []string{"master-1", "master-2", "master-3"} {
+		assert.Equal(t, name, services[name].Environment["MOONCAKE_MASTER_RPC_ADDRESS"])
+		for _, p := range services[name].Ports {
+			assert.False(t, published[p], p)
+			published[p] = true
+		}
+		s.move(t, "50051", "9003")
+		m.add(s, s.run(t, services[name]))
+	}
+	stores := s.stores(t, services)
+	m.takesOver(t, len(stores), s.small(t, services["client"].Environment, ""), func(leader *process) { leader.kill() })
+}
+
+// TestKubernetesHA stops the leader as an update does.
+func TestKubernetesHA(t *testing.T) {
+	all := slices.Concat(kustomization(t, "kubernetes-ha"), objects(t, "kubernetes/engine.yaml"))
+	d := deployed(t, all)
+	of := slices.IndexFunc(all, func(o manifest) bool { return o.Kind == "StatefulSet" && o.Metadata.Name == "mooncake-master" })
+	require.GreaterOrEqual(t, of, 0)
+	master := d.containers["master"]
+	for _, p := range []*probe{master.ReadinessProbe, master.LivenessProbe} {
+		require.NotNil(t, p.HTTPGet)
+		assert.Equal(t, "admin", p.HTTPGet.Port, "the RPC port of a standby is closed")
+	}
+
+	s := newSite(t, "etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd")
+	url := "http://127.0.0.1:" + s.local("2379")
+	server := start(t, []string{"etcd", "--data-dir=" + t.TempDir(), "--listen-client-urls=" + url, "--advertise-client-urls=" + url}, ownPeerPort(t), nil)
+	s.passes(t, server, container{}, &probe{HTTPGet: &struct{ Path, Port string }{"/health", "2379"}})
+	var m masters
+	for range all[of].Spec.Replicas {
+		s.move(t, "50051", "9003")
+		m.add(s, s.serves(t, master, d.maps))
+	}
+	assert.Len(t, m.procs, 3)
+	m.has(t, 0, "")
+	keeper := start(t, s.line(t, d.containers["keeper"], nil), nil, nil)
+	store := s.serves(t, d.containers["store"], d.maps)
+	m.takesOver(t, 1, s.environment(t, d.containers["sglang"], d.maps), func(leader *process) { leader.stop(t) })
+	store.stop(t)
+	keeper.stop(t)
+}
