@@ -52,7 +52,7 @@ func TestFatalAtTheStart(t *testing.T) {
 		{"soft pins", []string{"-default_kv_soft_pin_ttl=25h"}, []string{"default_kv_soft_pin_ttl", "at most master.max_soft_pin_ttl (24h)"}},
 		{"cluster", []string{"-cluster_id=a/b"}, []string{"--cluster_id", "letters, digits"}},
 		{"quotas in etcd", []string{"-tenant_quota_connector_type=etcd"}, []string{"--tenant_quota_connector_type", "not supported yet"}},
-		{"oplog", []string{"-enable_oplog"}, []string{"--enable_oplog", "high availability"}},
+		{"an election without etcd", []string{"-enable_ha"}, []string{"--enable_ha", "master.ha_backend_connstring"}},
 		{"KV events without an endpoint", []string{"-enable_kv_events"}, []string{"--enable_kv_events", "master.kv_events_bind_endpoint", "master.kv_events_backend_id"}},
 		{"KV events over UDP", []string{"-enable_kv_events", "-kv_events_bind_endpoint=udp://*:5557", "-kv_events_backend_id=pool"}, []string{"kv_events_bind_endpoint", "udp://", "tcp://host:port"}},
 		{"port of KV events in use", append(free[:len(free):len(free)], "-enable_kv_events", "-kv_events_backend_id=pool", "-kv_events_bind_endpoint=tcp://127.0.0.1:"+port),
