@@ -221,13 +221,12 @@ func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 			c.become(Standby, ha.View{})
 			lost = !c.awaitRenewal(ctx, l)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if lost {
+		if lost && ctx.Err() == nil {
 			c.Log.Warn("the leadership is lost", "view_version", l.View().Version)
 			c.become(Standby, ha.View{})
-			return nil
+		}
+		if lost {
+			return nil // Also where ctx has ended: that ends the wait for a renewal.
 		}
 	}
 }
