@@ -27,7 +27,7 @@ type deaths struct {
 
 // await returns true when the leader of a view is dead: this master was connected to it, the connection has
 // ended, and the machine refuses another one, since no process listens. It returns false when ctx ends. A leader
-// that is not of this program is left alone.
+// that is not of this program never counts as dead.
 func (d *deaths) await(ctx context.Context, v ha.View) bool {
 	if v.Foreign {
 		<-ctx.Done()
