@@ -67,13 +67,19 @@ func (p *pool) start(ctx context.Context) (err error) {
 	if err := p.startAll(); err != nil {
 		return err
 	}
-	return cluster.Poll(p.stores[0], readyTimeout, func() error {
+	err = cluster.Poll(p.stores[0], readyTimeout, func() error {
 		_, text, err := p.leader(ctx)
 		if have := len(strings.Fields(text)); err == nil && have < stores {
 			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
 		}
 		return err
 	})
+	if err != nil {
+		for i, s := range p.stores[1:] { // Poll has shown the first.
+			err = fmt.Errorf("%w\nlast log lines of store-%d:\n%s", err, i+2, s.Tail())
+		}
+	}
+	return err
 }
 
 // address is where the master serves, or where the leader is found.
