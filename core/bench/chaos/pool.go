@@ -20,7 +20,7 @@ import (
 const (
 	stores = 2
 	// readyTimeout bounds how long a process may take to serve, stopTimeout how long to end.
-	readyTimeout = 30 * time.Second
+	readyTimeout = 75 * time.Second
 	stopTimeout  = time.Minute
 )
 
