@@ -6,13 +6,18 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/ha"
+	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest"
 	"github.com/mooncake-go/mooncake/core/metadata/storetest/etcdserver"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -31,7 +36,7 @@ type candidate struct {
 	ended      chan error
 }
 
-func startCandidate(t *testing.T, etcd string) *candidate {
+func startCandidate(t *testing.T, etcd string, change ...func(*config.Master)) *candidate {
 	t.Helper()
 	c := &candidate{rpc: storetest.FreeAddress(t), admin: storetest.FreeAddress(t), ended: make(chan error, 1)}
 	port := func(address string) int {
@@ -45,6 +50,9 @@ func startCandidate(t *testing.T, etcd string) *candidate {
 		m := &c2.Master
 		m.EnableHA, m.EtcdEndpoints, m.RPCAddress, m.MetricsHost = true, etcd, "127.0.0.1", "127.0.0.1"
 		m.RPCPort, m.MetricsPort = port(c.rpc), port(c.admin)
+		for _, f := range change {
+			f(m)
+		}
 	})
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(context.Background())
@@ -197,4 +205,33 @@ func TestAMasterThatCannotServeIsNotElected(t *testing.T) {
 	})
 	err = Run(t.Context(), quiet, Master(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()}))
 	require.ErrorContains(t, err, "rpc_port")
+	l := lead(t, srv.Address)
+	require.Zero(t, l.Previous(), "it has not led")
+}
+
+// lead makes the test the leader.
+func lead(t *testing.T, etcd string) ha.Leadership {
+	t.Helper()
+	b, err := open.Backend("etcd", etcd, "mooncake_cluster", open.Options{})
+	require.NoError(t, err)
+	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, l.Resign(context.Background()))
+		b.Close()
+	})
+	return l
+}
+
+// TestAHangupOfAStandby: SIGHUP is for the quotas of tenants, and does not end a master that does not lead.
+func TestAHangupOfAStandby(t *testing.T) {
+	srv := etcdserver.New(t)
+	lead(t, srv.Address)
+	quotas := filepath.Join(t.TempDir(), "quotas.yaml")
+	require.NoError(t, os.WriteFile(quotas, []byte("version: 1\ntenants: []\n"), 0o600))
+	c := startCandidate(t, srv.Address, func(m *config.Master) { m.EnableMultiTenants, m.TenantQuotaConnectorURI = true, quotas })
+	standby := func() bool { _, state := c.get("/ha_status"); return state == "standby" }
+	require.Eventually(t, standby, 30*time.Second, 20*time.Millisecond)
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
+	require.Never(t, func() bool { return !standby() }, 200*time.Millisecond, 20*time.Millisecond)
 }

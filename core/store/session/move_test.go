@@ -67,7 +67,7 @@ func TestAMasterThatMoved(t *testing.T) {
 		time.Sleep(5*time.Second + minProbeGap/2)
 		require.InDelta(t, before+1+int32(5*time.Second/minProbeGap), m.pings.Load(), 4)
 		require.True(t, s.Health().Down)
-		m.fail(leaderless{errs.New(errs.UnavailableInCurrentStatus, "", "nobody leads")})
+		m.fail(leaderless{errs.New(errs.UnavailableInCurrentStatus, "", "no master leads")})
 		time.Sleep(minProbeGap)
 		err = Do(t.Context(), s, "Call", func(context.Context) error { t.Error("the call is made"); return nil })
 		require.ErrorIs(t, err, store.ErrNoLeader)
