@@ -18,6 +18,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rest"
+	rpcclient "github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
@@ -36,6 +37,8 @@ const (
 	haltTimeout = 200 * time.Millisecond
 	// portPatience is how long a leader tries to open a port that is in use, with portPause between.
 	portPatience, portPause = time.Second, 20 * time.Millisecond
+	// startTimeout bounds the start of a master that is to follow.
+	startTimeout = 10 * time.Second
 )
 
 // electedModules are a master that is one of several. Its RPC port is open only while it leads; the admin
@@ -69,6 +72,7 @@ type generation struct {
 	service *master.Service
 	started bool
 	port    *server.Port
+	follow  *server.Port // open while the master learns from the nodes what the leader writes
 	handler http.Handler
 }
 
@@ -100,6 +104,7 @@ func (e *elected) renew() error {
 		return err
 	}
 	g.port = server.NewPort(e.cfg.Master, g.service, e.log, e.fail)
+	g.follow = server.NewFollowPort(e.cfg.Master, g.service, e.log, e.fail)
 	g.handler = rest.NewHandler(g.service, rest.Options{Status: e.status, Logger: e.log})
 	e.current.Store(g)
 	return nil
@@ -142,7 +147,7 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 			<-done // Each of its steps is bounded.
 			signal.Stop(hangups)
 			e.backend.Close()
-			return e.current.Load().hooks.stop(stop)
+			return e.current.Load().stop(stop)
 		},
 	})
 	return e.campaign
@@ -172,17 +177,91 @@ func (e *elected) open(ctx context.Context, p *server.Port) error {
 	}
 }
 
+// start starts what a master needs to lead or to follow.
+func (g *generation) start(ctx context.Context) error {
+	if g.started {
+		return nil
+	}
+	g.started = true // Also after an error: what has started is to be stopped.
+	return g.hooks.start(ctx)
+}
+
+func (g *generation) stop(ctx context.Context) error {
+	g.follow.Close(ctx)
+	return g.hooks.stop(ctx)
+}
+
 // Lead implements campaign.Master.
 func (e *elected) Lead(ctx context.Context, l ha.Leadership) error {
 	g := e.current.Load()
-	if !g.started {
-		if err := g.hooks.start(ctx); err != nil {
-			return err
-		}
-		g.started = true
+	if err := g.start(ctx); err != nil {
+		return err
 	}
 	g.service.Lead(l, l.View().Version)
-	return e.open(ctx, g.port)
+	if err := e.open(ctx, g.port); err != nil {
+		return err
+	}
+	g.service.Recover(ctx)
+	g.follow.Close(closed) // The nodes come to the RPC port now.
+	return nil
+}
+
+// closed is a context that has ended: calls in flight are not waited for.
+var closed = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// followInterval is how often a master reminds the leader that it follows.
+const followInterval = time.Second
+
+// Follow implements campaign.Master.
+func (e *elected) Follow(ctx context.Context, leader ha.View) {
+	g := e.current.Load()
+	if err := e.learn(ctx, g); err != nil {
+		if ctx.Err() == nil {
+			e.log.Warn("this master does not learn what the leader writes: if it takes over, it reads all ledgers first", "error", err)
+		}
+		return
+	}
+	m, err := rpcclient.Dial(leader.Address, rpcclient.Options{})
+	if err != nil {
+		e.log.Warn("the leader has an address that cannot be used", "leader", leader.Address, "error", err)
+		return
+	}
+	defer m.Close() //nolint:errcheck // Its calls have ended.
+	address := net.JoinHostPort(ports.Concrete(e.cfg.Master.RPCAddress), strconv.Itoa(g.follow.Number()))
+	for {
+		call, cancel := context.WithTimeout(ctx, followInterval)
+		if err := m.Follow(call, address); err != nil {
+			e.log.Debug("the leader does not take that this master follows it, trying on", "leader", leader.Address, "error", err)
+		}
+		cancel()
+		select {
+		case <-time.After(followInterval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// learn has a master take what the nodes tell it of their ledgers. A master that cannot begins anew.
+func (e *elected) learn(ctx context.Context, g *generation) error {
+	if g.follow.IsOpen() {
+		return nil
+	}
+	start, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	err := g.start(start)
+	if err == nil {
+		g.service.Learn()
+		err = g.follow.Open(start)
+	}
+	if err != nil {
+		err = errors.Join(err, e.Forget(start))
+	}
+	return err
 }
 
 // Halt implements campaign.Master.
@@ -204,7 +283,7 @@ func (e *elected) Retire(ctx context.Context) {
 // Forget implements campaign.Master.
 func (e *elected) Forget(ctx context.Context) error {
 	g := e.current.Load()
-	if err := g.hooks.stop(ctx); err != nil {
+	if err := g.stop(ctx); err != nil {
 		e.log.Warn("a master that does not lead any more did not stop cleanly", "error", err)
 	}
 	return e.renew()

@@ -33,6 +33,7 @@ type Master struct {
 	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s" doc:"what elects the leader"`
 	HABackendConnstring string        `koanf:"ha_backend_connstring" default:"" doc:"where that is: host:port;host:port of etcd, also with etcd:// or https:// before it; redis://host:port; namespace/lease of Kubernetes. Empty takes etcd_endpoints"`
 	EtcdEndpoints       string        `koanf:"etcd_endpoints" default:"" doc:"where etcd is, if ha_backend_connstring is empty"`
+	HAFollowPort        int           `koanf:"ha_follow_port" default:"0" range:"0..65535" doc:"port at which a master that does not lead is told by the stores what the leader writes, so that it can take over at once; 0 takes a free one"`
 	HALeaseTTL          time.Duration `koanf:"ha_lease_ttl" unit:"s" default:"2s" range:"1s..1h" doc:"how long a leader that the service does not hear from leads; in whole seconds, and etcd grants no less than twice its election timeout"`
 
 	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`

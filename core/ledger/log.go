@@ -227,9 +227,9 @@ func (l *Log) Append(batch []byte) (Seq, error) {
 	return l.seq, nil
 }
 
-// Since returns the batches after s, and the number of the last one. It returns ErrGap where they were
-// rewritten since: the caller takes a Snapshot then.
-func (l *Log) Since(s Seq) ([]byte, Seq, error) {
+// Since returns the batches after s, of about most bytes in all and at least one, and the number of the last of
+// them. It returns ErrGap where they were rewritten since: the caller takes a Snapshot then.
+func (l *Log) Since(s Seq, most int) ([]byte, Seq, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s < l.area.before || s > l.seq {
@@ -237,10 +237,17 @@ func (l *Log) Since(s Seq) ([]byte, Seq, error) {
 			l.id.Segment, ErrGap, s, l.area.before+1, l.seq)
 	}
 	if s == l.seq {
-		return nil, l.seq, nil
+		return nil, s, nil
 	}
-	from := l.starts[s-l.area.before]
-	return append([]byte(nil), l.mem.Bytes()[from:l.area.end()]...), l.seq, nil
+	starts := l.starts[s-l.area.before:]
+	from, to := uint64(starts[0]), l.area.end()
+	for _, at := range starts[1:] {
+		s++
+		if uint64(at)-from >= uint64(most) {
+			return append([]byte(nil), l.mem.Bytes()[from:at]...), s, nil
+		}
+	}
+	return append([]byte(nil), l.mem.Bytes()[from:to]...), l.seq, nil
 }
 
 func (l *Log) stepped() {

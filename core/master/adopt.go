@@ -32,7 +32,8 @@ type adoption struct {
 	// now is the instant of the adoption, until that when readers of the masters before must have ended: their masters
 	// were valid for journal.Validity after they heard of the node, and granted leases until then.
 	now, until lease.Instant
-	last       uint64 // the end of the extent before
+	last       uint64  // the end of the extent before
+	mirror     *mirror // nil unless the segment is only followed
 	batch      []alloc.Extent
 	entries    []ledger.Entry // of batch
 
@@ -74,9 +75,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 		m.CloseUntil(a.until)
 	}
 	m.Adopted = uint64(a.objects)
-	s.health.Mount(m, now)
-	s.registry.Add(m)
-	s.usage.SetCapacity(s.registry.View().Capacity)
+	s.publish(m, now)
 	s.log.Info("segment attached", "segment", m.Name, "id", m.ID.String(), "client", m.Client.String(), "size", metrics.Bytes(m.Size),
 		"objects", a.objects, "unfinished", a.unfinished, "held", a.held, "dropped", a.dropped)
 	if a.refused > 0 {
@@ -138,6 +137,11 @@ func (a *adoption) flush(ctx context.Context) error {
 // enter enters one entry: a replica, a part of one, or memory that is not free yet.
 func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 	s := a.s
+	if a.mirror != nil {
+		kept := *e
+		a.mirror.enter(ctx, &kept)
+		return
+	}
 	part := segments.Extent{Seg: a.seg, Offset: e.Extents[0].Offset, Size: e.Extents[0].Length, Put: e.Put}
 	s.table.NumberFrom(uint64(e.Put))
 	switch {

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 // is unmounting them already.
 func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
 	var none model.Attached
-	if err := s.admit(ctx, opAttach, len(ledgers)); err != nil {
+	if err := s.admitNode(ctx, opAttach, len(ledgers)); err != nil {
 		return none, err
 	}
 	if len(ledgers) > maxRemount {
@@ -42,6 +43,9 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, err
 	}
 	defer s.unlockMounts()
+	if s.phase() == following {
+		return s.learn(ctx, client, ledgers), nil
+	}
 	if _, err := s.welcome(client); err != nil {
 		return none, err
 	}
@@ -80,17 +84,19 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 		}
 		s.drop(ctx, old, history.SegmentUnmounted)
 	}
+	known := s.continued(ctx, client, l)
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
-	s.reports[l.Segment.ID] = &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now()}
-	return model.LedgerGrant{Epoch: uint64(epoch)}
+	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now(), mirror: known}
+	s.reports[l.Segment.ID] = r
+	return r.grant()
 }
 
 // Report takes one piece of what a ledger has. With the last one the segment is mounted and its objects are readable.
 func (s *Service) Report(ctx context.Context, client model.ClientID, r model.LedgerReport) error {
-	if err := s.admit(ctx, opReport, 0); err != nil {
+	if err := s.admitNode(ctx, opReport, 0); err != nil {
 		return err
 	}
 	if err := s.lockMounts(ctx, opReport); err != nil {
@@ -98,6 +104,9 @@ func (s *Service) Report(ctx context.Context, client model.ClientID, r model.Led
 	}
 	defer s.unlockMounts()
 	have := s.reports[r.Segment]
+	if r.Tail {
+		return s.reportTail(ctx, client, have, &r)
+	}
 	if have == nil {
 		if m := s.registry.Get(r.Segment); m != nil && m.Client == client && r.Last && m.Ledger != nil && m.Ledger.Epoch() == ledger.Epoch(r.Epoch) {
 			return nil // The answer was lost.
@@ -107,6 +116,10 @@ func (s *Service) Report(ctx context.Context, client model.ClientID, r model.Led
 		s.forgetReport(r.Segment)
 		return errs.WithHint(errs.New(errs.InvalidParams, opReport, "piece %d of the ledger of segment %s in epoch %d does not continue a report", r.Index, r.Segment, r.Epoch),
 			"attach again, as a node does by itself")
+	}
+	if have.mirror != nil { // The node has rewritten what comes after it.
+		s.dropMirror(ctx, have.mirror)
+		have.mirror = nil
 	}
 	have.heard = s.clock.Now()
 	if s.reported+len(r.Batch) > maxReports {
@@ -121,7 +134,46 @@ func (s *Service) Report(ctx context.Context, client model.ClientID, r model.Led
 		return nil
 	}
 	s.forgetReport(r.Segment)
+	switch s.phase() {
+	case following:
+		if err := s.newMirror(ctx, have, ledger.Seq(r.Seq)); err != nil {
+			return err
+		}
+		have.mirror, have.pieces, have.bytes = s.mirrors[r.Segment], nil, 0
+		s.reports[r.Segment] = have
+		return nil
+	case recovering: // The mirrors are settled first, since their values may be replaced.
+		s.unlockMounts()
+		select {
+		case <-s.recovered:
+		case <-ctx.Done():
+		}
+		s.mounting <- struct{}{}
+	}
 	return s.adopt(ctx, have, ledger.Seq(r.Seq))
+}
+
+// reportTail takes the batches after those that a mirror has. Called with the mounts locked.
+func (s *Service) reportTail(ctx context.Context, client model.ClientID, have *report, r *model.LedgerReport) error {
+	if have == nil || have.mirror == nil || s.mirrors[r.Segment] != have.mirror || have.client != client || have.epoch != ledger.Epoch(r.Epoch) {
+		return errs.WithHint(errs.New(errs.InvalidParams, opReport, "batches of the ledger of segment %s in epoch %d do not continue what is known of it", r.Segment, r.Epoch),
+			"attach again, as a node does by itself")
+	}
+	have.heard = s.clock.Now()
+	err := have.mirror.apply(ctx, r.Batch)
+	if err == nil && r.Last && have.mirror.seq != ledger.Seq(r.Seq) {
+		err = fmt.Errorf("%w: the last batch is %d, and %d was the last to come", ledger.ErrGap, r.Seq, have.mirror.seq)
+	}
+	if err == nil && r.Last && s.phase() != following {
+		s.forgetReport(r.Segment)
+		err = s.promote(ctx, have, ledger.Seq(r.Seq))
+	}
+	if err == nil {
+		return nil
+	}
+	s.forgetReport(r.Segment)
+	s.dropMirror(ctx, have.mirror)
+	return errs.WithHint(errs.Wrap(errs.InvalidParams, opReport+": the ledger of segment "+r.Segment.String(), err), "attach again, as a node does by itself")
 }
 
 // forgetReports gives up reports that a node does not go on with. The caller holds the lock of mounts.
@@ -166,13 +218,13 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 		}
 	}
 	batches, next, err := feed.Pull(ctx, acks, round == 0)
-	return model.Pulled{Round: next, Batches: batches}, err
+	return model.Pulled{Round: next, Batches: batches, Followers: s.followers.list(s.leads.now())}, err
 }
 
 // Quiesce refuses further calls, has the ledgers learn what this master has answered, for up to a second, and ends the
 // pulls. So a master that comes after this one knows all of it. Stop is still to be called.
 func (s *Service) Quiesce(ctx context.Context) {
-	if s.serving.Swap(false) {
+	if s.enter(idle) >= recovering {
 		s.tellLedgers(ctx)
 		s.feeds.Close()
 	}

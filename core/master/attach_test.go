@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,6 +27,8 @@ type keeper struct {
 	client  model.ClientID
 	segs    []model.Segment
 	logs    map[model.SegmentID]*ledger.Log
+	pages   map[model.SegmentID]*heapPages
+	told    map[model.SegmentID]*told
 	mute    atomic.Bool // it pulls nothing
 	stop    context.CancelFunc
 	pulling sync.WaitGroup
@@ -41,10 +44,11 @@ func (h *heapPages) Resize(n int) error {
 
 // newKeeper makes a node with segments of so many pages.
 func newKeeper(t testing.TB, n uint64, pages ...int) *keeper {
-	k := &keeper{t: t, client: model.UUID{Hi: 5, Lo: n}, logs: map[model.SegmentID]*ledger.Log{}}
+	k := &keeper{t: t, client: model.UUID{Hi: 5, Lo: n}, logs: map[model.SegmentID]*ledger.Log{}, pages: map[model.SegmentID]*heapPages{}, told: map[model.SegmentID]*told{}}
 	for i, p := range pages {
 		s := segment(int(n)*10+i, p*page)
-		log, err := ledger.Create(&heapPages{}, ledger.Identity{Segment: s.ID, Size: s.Size})
+		k.pages[s.ID] = &heapPages{}
+		log, err := ledger.Create(k.pages[s.ID], ledger.Identity{Segment: s.ID, Size: s.Size})
 		require.NoError(t, err)
 		k.segs, k.logs[s.ID] = append(k.segs, s), log
 	}
@@ -81,23 +85,36 @@ func (k *keeper) attach(r *rig) error {
 		if g.Resume {
 			continue
 		}
-		var pieces [][]byte
-		seq, err := k.logs[s.ID].Snapshot(200, func(b []byte) error {
-			pieces = append(pieces, slices.Clone(b))
-			return nil
-		})
-		require.NoError(k.t, err)
-		if len(pieces) == 0 {
-			pieces = [][]byte{nil}
-		}
-		for j, p := range pieces {
-			err := r.Report(r.ctx, k.client, model.LedgerReport{Segment: s.ID, Epoch: g.Epoch, Index: uint32(j), Batch: p, Last: j == len(pieces)-1, Seq: uint64(seq)})
-			if err != nil {
-				return err
-			}
+		if _, err := k.report(r, s.ID, g); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// report passes what a master does not know of a ledger.
+func (k *keeper) report(r *rig, id model.SegmentID, g model.LedgerGrant) (ledger.Seq, error) {
+	if g.Tail {
+		if seq, err := k.tail(r, id, g.Epoch, ledger.Seq(g.Since)); !errors.Is(err, ledger.ErrGap) {
+			return seq, err
+		}
+	}
+	var pieces [][]byte
+	seq, err := k.logs[id].Snapshot(200, func(b []byte) error {
+		pieces = append(pieces, slices.Clone(b))
+		return nil
+	})
+	require.NoError(k.t, err)
+	if len(pieces) == 0 {
+		pieces = [][]byte{nil}
+	}
+	for j, p := range pieces {
+		err := r.Report(r.ctx, k.client, model.LedgerReport{Segment: id, Epoch: g.Epoch, Index: uint32(j), Batch: p, Last: j == len(pieces)-1, Seq: uint64(seq)})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return seq, nil
 }
 
 func (k *keeper) pull(ctx context.Context, r *rig) {

@@ -24,6 +24,7 @@ type report struct {
 	epoch  ledger.Epoch
 	lease  time.Duration // the longest of the masters before
 	wiped  bool
+	mirror *mirror // what this master knows of the ledger already, nil for nothing
 	pieces [][]byte
 	bytes  int
 	heard  lease.Instant

@@ -51,7 +51,9 @@ func (s *Service) evictLoop(ctx context.Context) {
 		if err := s.evictor.Tend(ctx); err != nil {
 			s.log.Debug("events for the eviction policy could not be delivered", "error", err)
 		}
-		s.evictAtWatermark(ctx)
+		if s.phase() == serving {
+			s.evictAtWatermark(ctx)
+		}
 	})
 }
 
@@ -59,6 +61,9 @@ func (s *Service) evictLoop(ctx context.Context) {
 // unmounts, and frees quarantined memory that is due.
 func (s *Service) monitorLoop(ctx context.Context) {
 	every(ctx, monitorTick, func(ctx context.Context) {
+		if s.phase() != serving {
+			return
+		}
 		now := s.clock.Now()
 		s.expireClients(ctx, now)
 		s.finishUnmounts(ctx)

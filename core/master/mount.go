@@ -252,7 +252,7 @@ func (s *Service) finishUnmounts(ctx context.Context) {
 // Ping keeps a client alive and takes what it saw of other nodes, of clients it knows only.
 func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
 	const op = "master: ping"
-	err := s.admit(ctx, op, 0)
+	err := s.admitNode(ctx, op, 0)
 	if err == nil && len(report.Peers) > maxPeers {
 		err = errs.New(errs.InvalidParams, op, "it reports on %d peers; the most is %d", len(report.Peers), maxPeers)
 	}
@@ -325,6 +325,13 @@ func (s *Service) ReplayAlloc(ctx context.Context, a alloc.Allocator) error {
 		}
 		return nil
 	}
+	if err := s.lockMounts(ctx, "master: replay allocator"); err != nil {
+		return err
+	}
+	for _, m := range s.mirrors { // Their spaces are not in the registry. Their nodes report again.
+		s.dropMirror(ctx, m)
+	}
+	s.unlockMounts()
 	if err := s.pool.Replay(ctx, a, s.registry.View, live); err != nil {
 		return err
 	}

@@ -108,6 +108,7 @@ type Service struct {
 	reports  map[model.SegmentID]*report
 	reported int // bytes of reports
 	stripes  stripes
+	mirrors  map[model.SegmentID]*mirror
 	departed departed
 	met      map[model.ClientID][]model.Segment // what clients mounted here, noted for the first LeaseTTL
 	// sweep asks the sweeper to look for copies on dead segments; lost is why the last one
@@ -115,11 +116,13 @@ type Service struct {
 	sweep chan struct{}
 	lost  atomic.Int32
 
-	serving atomic.Bool
-	leads   leads
-	life    sync.Mutex
-	cancel  context.CancelFunc
-	loops   sync.WaitGroup
+	state     atomic.Int32 // a phase
+	leads     leads
+	followers followers
+	recovered chan struct{} // closed by Recover
+	life      sync.Mutex
+	cancel    context.CancelFunc
+	loops     sync.WaitGroup
 }
 
 // New makes a master. It acquires nothing and starts nothing.
@@ -155,6 +158,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		epoch:     epochNow(),
 		reports:   map[model.SegmentID]*report{},
 		stripes:   stripes{},
+		mirrors:   map[model.SegmentID]*mirror{},
+		recovered: make(chan struct{}),
+		followers: followers{heard: map[string]journal.Instant{}},
 		departed:  departed{},
 		met:       map[model.ClientID][]model.Segment{},
 		sweep:     make(chan struct{}, 1),
@@ -187,7 +193,9 @@ func (s *Service) Start(context.Context) error {
 	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
-	s.serving.Store(!s.leads.standby)
+	if !s.leads.standby {
+		s.enter(serving)
+	}
 	return nil
 }
 
@@ -195,7 +203,7 @@ func (s *Service) Start(context.Context) error {
 // than once. When ctx ends first it returns its error; the loops end soon after, since
 // every plugin call has a time limit.
 func (s *Service) Stop(ctx context.Context) error {
-	if s.serving.Swap(false) {
+	if s.enter(idle) >= recovering {
 		s.feeds.Close()
 	}
 	s.life.Lock()
@@ -227,31 +235,10 @@ func (s *Service) Ready(context.Context) (string, error) {
 	return s.cfg.Version, nil
 }
 
-// Lead makes a Service that is one of several masters serve, for a leadership with a number. It has started. After
-// Suspend it goes on with what it knows, which holds as long as no other master has led meanwhile.
-func (s *Service) Lead(t Term, view uint64) {
-	s.mounting <- struct{}{}
-	if s.leads.term.Load() == nil { // A later term finds the ledgers as this Service has left them.
-		s.epoch = ledger.Epoch(t.Epoch())
-		s.table.NumberFrom(firstPut(s.epoch))
-	}
-	<-s.mounting
-	s.leads.view.Store(view)
-	s.leads.term.Store(&term{t})
-	s.serving.Store(true)
-}
-
-// Suspend ends serving until Lead, and has the ledgers learn what was answered, until ctx ends. No deadline
-// passes meanwhile.
-func (s *Service) Suspend(ctx context.Context) {
-	s.serving.Store(false)
-	s.tellLedgers(ctx)
-}
-
 // refuse is the error of a call while the master does not serve.
 func (s *Service) refuse(op string) error {
 	switch {
-	case !s.serving.Load():
+	case s.phase() != serving:
 		return errs.New(errs.UnavailableInCurrentStatus, op, "the master is starting or stopping, or another one leads")
 	case !s.leads.valid():
 		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the leadership of this master is not renewed, so another one may lead"),
@@ -272,6 +259,17 @@ func (s *Service) admit(ctx context.Context, op string, items int) error {
 		return errs.New(errs.InvalidParams, op, "the call has %d keys; split it into calls of at most %d", items, s.cfg.MaxBatch)
 	}
 	return nil
+}
+
+// admitNode is admit for what a node calls before it is known: also while this master takes over or follows another one.
+func (s *Service) admitNode(ctx context.Context, op string, items int) error {
+	if p := s.phase(); p == following || p == recovering && s.leads.valid() {
+		if err := ctx.Err(); err != nil {
+			return errs.Wrap(errs.RPCTimeout, op, err)
+		}
+		return nil
+	}
+	return s.admit(ctx, op, items)
 }
 
 // feed drains the events when they pile up between two ticks.

@@ -22,11 +22,15 @@ type Attached struct {
 	Segments []LedgerGrant
 }
 
-// LedgerGrant is what the node does with one ledger: it fences the ledger with Epoch and, unless Resume is set,
-// reports what the ledger has.
+// LedgerGrant is what the node does with one ledger: it fences the ledger with Epoch, unless that is its fence already,
+// and, unless Resume is set, reports what the ledger has.
 type LedgerGrant struct {
 	Epoch  uint64
 	Resume bool
+	// Tail says that the master knows what the ledger had up to the batch Since, so that a report of the batches after
+	// it will do.
+	Tail  bool
+	Since uint64
 }
 
 // LedgerReport is one piece of what a ledger has, as ledger.Log.Snapshot makes it.
@@ -40,6 +44,8 @@ type LedgerReport struct {
 	Seq uint64
 	// Batch may be empty.
 	Batch []byte
+	// Tail says that Batch is batches as ledger.Log.Since returns them, after those that the master knows.
+	Tail bool
 }
 
 // LedgerAck says up to which batch a ledger has applied what the master of an epoch wrote.
@@ -59,4 +65,6 @@ type Pulled struct {
 	// Round numbers the answer. The next pull names it.
 	Round   uint64
 	Batches []LedgerBatch
+	// Followers are the addresses of the masters that follow this one: the node tells them what its ledgers have.
+	Followers []string
 }

@@ -102,6 +102,8 @@ func (l *ledger) Attach(context.Context, model.ClientID, []model.LedgerState) (m
 
 func (l *ledger) Report(context.Context, model.ClientID, model.LedgerReport) error { return errPlain }
 
+func (l *ledger) Follow(context.Context, string) error { return errPlain }
+
 func (l *ledger) Pull(context.Context, model.ClientID, uint64, []model.LedgerAck) (model.Pulled, error) {
 	return model.Pulled{}, errPlain
 }

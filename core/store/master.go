@@ -18,6 +18,15 @@ type Mover interface {
 	OnMove(f func())
 }
 
+// Follower is a master that follows the one that leads, as a node sees it: Attach and Report are those of Master, except
+// that nothing is mounted, that no ledger is fenced, and that reports of further batches follow.
+type Follower interface {
+	Attach(ctx context.Context, client model.ClientID, ledgers []model.LedgerState) (model.Attached, error)
+	Report(ctx context.Context, client model.ClientID, report model.LedgerReport) error
+	// Close ends the connection.
+	Close() error
+}
+
 // Master is the master as a client and a node see it: over gRPC (core/api/rpc), or the
 // service itself within one process (core/master).
 //
@@ -51,6 +60,9 @@ type Master interface {
 	// 0 for none, and acks says how far each ledger has come. UnavailableInCurrentStatus when one of them is
 	// not attached: the client attaches all again.
 	Pull(ctx context.Context, client model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error)
+	// Follow says that another master, which does not lead, takes Attach and Report at an address for the next
+	// seconds, so that the nodes tell it what their ledgers have; it can take over at once then.
+	Follow(ctx context.Context, address string) error
 	// UnmountSegment takes a segment out. With a grace it takes no more objects and stays
 	// readable until the grace is over; without, its replicas are unreadable at once. An
 	// unknown segment is a success; IllegalClient when it belongs to another client.

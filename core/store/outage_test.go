@@ -98,6 +98,10 @@ func (o *outage) Pull(ctx context.Context, c model.ClientID, round uint64, acks 
 	return model.Pulled{}, errDown
 }
 
+func (o *outage) Follow(ctx context.Context, address string) error {
+	return plain(ctx, o, "Follow", 0, func(m store.Master) error { return m.Follow(ctx, address) })
+}
+
 func (o *outage) UnmountSegment(ctx context.Context, c model.ClientID, id model.SegmentID, g time.Duration) error {
 	return plain(ctx, o, "UnmountSegment", 0, func(m store.Master) error { return m.UnmountSegment(ctx, c, id, g) })
 }

@@ -238,6 +238,9 @@ func (v *voter) Lead(_ context.Context, l ha.Leadership) error {
 	return nil
 }
 
+// Follow implements campaign.Master.
+func (v *voter) Follow(ctx context.Context, _ ha.View) { <-ctx.Done() }
+
 // Halt implements campaign.Master.
 func (v *voter) Halt(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)

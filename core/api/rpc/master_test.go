@@ -28,6 +28,8 @@ type tableMaster struct {
 	// before runs at the start of Exist and GetReplicas, outside of the lock.
 	before   func(ctx context.Context, keys []model.Key)
 	reported []model.LedgerReport
+	// followers are the addresses that Follow was told.
+	followers []string
 	// batches collects the sizes of the batches that arrived.
 	batches []int
 }
@@ -77,7 +79,7 @@ func (m *tableMaster) Attach(_ context.Context, c model.ClientID, ledgers []mode
 			return model.Attached{}, errs.New(errs.InvalidParams, "attach", "base and size must not be 0")
 		}
 		out.Lease = max(out.Lease, l.Lease)
-		out.Segments = append(out.Segments, model.LedgerGrant{Epoch: l.Fence + l.Seq + c.Hi, Resume: l.Wiped})
+		out.Segments = append(out.Segments, model.LedgerGrant{Epoch: l.Fence + l.Seq + c.Hi, Resume: l.Wiped, Tail: l.Fence > l.Seq, Since: l.Seq})
 	}
 	return out, nil
 }
@@ -93,14 +95,25 @@ func (m *tableMaster) Report(_ context.Context, c model.ClientID, r model.Ledger
 	return nil
 }
 
+// Follow has Pull name an address.
+func (m *tableMaster) Follow(_ context.Context, address string) error {
+	if address == "" {
+		return errs.New(errs.InvalidParams, "master: follow", "no address")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.followers = append(m.followers, address)
+	return nil
+}
+
 // Pull answers with what was reported of the acknowledged segments.
 func (m *tableMaster) Pull(_ context.Context, _ model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := model.Pulled{Round: round + 1, Batches: []model.LedgerBatch{}}
+	out := model.Pulled{Round: round + 1, Followers: slices.Clone(m.followers), Batches: []model.LedgerBatch{}}
 	for _, a := range acks {
 		for _, r := range m.reported {
-			if r.Segment == a.Segment && r.Epoch == a.Epoch && r.Seq <= a.Seq && r.Last == (r.Index%2 == 1) {
+			if r.Segment == a.Segment && r.Epoch == a.Epoch && r.Seq <= a.Seq && r.Last == (r.Index%2 == 1) && !r.Tail {
 				out.Batches = append(out.Batches, model.LedgerBatch{Segment: r.Segment, Bytes: r.Batch})
 			}
 		}

@@ -87,8 +87,10 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				both(func(m store.Master) (any, error) { return m.Attach(ctx, c, states) })
 				r := model.LedgerReport{
 					Segment: id, Epoch: epoch, Index: rapid.Uint32().Draw(rt, "index"), Last: rapid.Bool().Draw(rt, "last"), Seq: seq,
-					Batch: rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(rt, "batch"),
+					Batch: rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(rt, "batch"), Tail: rapid.Bool().Draw(rt, "tail"),
 				}
+				address := rapid.SampledFrom([]string{"", "m:1", "m:2"}).Draw(rt, "follower")
+				both(func(m store.Master) (any, error) { return nil, m.Follow(ctx, address) })
 				both(func(m store.Master) (any, error) { return nil, m.Report(ctx, c, r) })
 				round := rapid.Uint64().Draw(rt, "round") >> 1
 				both(func(m store.Master) (any, error) {

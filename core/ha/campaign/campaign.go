@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type Master interface {
 	Halt(ctx context.Context)
 	// Retire is Halt of a master that still leads: what it has answered is safe with the nodes afterwards.
 	Retire(ctx context.Context)
+	// Follow learns what the leader of a view knows, until ctx ends. Lead goes on with that.
+	Follow(ctx context.Context, leader ha.View)
 	// Forget drops what the master knows.
 	Forget(ctx context.Context) error
 }
@@ -277,6 +280,11 @@ func (c *Campaign) follow(ctx context.Context, v ha.View) {
 		}
 	}
 	following, cancel := context.WithCancel(ctx)
+	var learning sync.WaitGroup
+	if !v.Foreign {
+		learning.Go(func() { c.Master.Follow(following, v) })
+	}
+	defer learning.Wait()
 	defer cancel()
 	dead := make(chan bool, 1)
 	go func() { dead <- c.deaths.await(following, v) }()

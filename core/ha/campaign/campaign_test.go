@@ -115,6 +115,9 @@ func (m *master) Lead(_ context.Context, l ha.Leadership) error {
 	return nil
 }
 
+// Follow does nothing: the masters of these tests know nothing.
+func (m *master) Follow(ctx context.Context, _ ha.View) { <-ctx.Done() }
+
 func (m *master) Halt(context.Context)         { m.close("halt") }
 func (m *master) Retire(context.Context)       { m.close("retire") }
 func (m *master) Forget(context.Context) error { m.note("forget"); return nil }

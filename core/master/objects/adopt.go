@@ -23,6 +23,8 @@ type Found struct {
 	Grains   []uint32
 	// PinEnd is when the soft pin ends, 0 for none.
 	PinEnd lease.Instant
+	// Object names the object that has the replica. Adopt sets it.
+	Object Handle
 }
 
 func (f *Found) replica() replica { return replica{id: uint64(f.Parts[0].Put), parts: f.Parts} }
@@ -58,6 +60,7 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 // adoptObject enters a replica as that of a new object.
 func (t *Table) adoptObject(i int, s *shard, f *Found, now, until lease.Instant) {
 	o := s.slots.add(f.Key, t.Print(f.Key))
+	f.Object = idOf(i, o)
 	o.since = now
 	o.setCreator(f.Writer)
 	o.setSize(f.Size)
@@ -115,6 +118,7 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 		t.commitCopy(o, &r)
 	}
 	m.copies = append(m.copies, r)
+	f.Object = idOf(i, o)
 	if f.Complete && !was {
 		t.adoptEnd(i, s, o, f, now, until)
 		for j := range m.copies[:len(m.copies)-1] {

@@ -33,8 +33,9 @@ type Master interface {
 // verb keep is a keeper.
 type Keep struct{ Program string }
 
-// Dial makes the connection to the master of the configuration. It does not wait for the master.
-type Dial func() (Master, error)
+// Dial makes the connection to the master at an address, or with "" to that of the configuration. It does not wait for the
+// master.
+type Dial func(address string) (Master, error)
 
 // Member is what the client and the node of a process share: an identity and a session. The session
 // starts before the transfer engine and ends before it stops.
@@ -94,7 +95,7 @@ func (m *Member) openKept(ctx context.Context) error {
 }
 
 func (m *Member) open() (err error) {
-	if m.master, err = m.dial(); err != nil {
+	if m.master, err = m.dial(""); err != nil {
 		return err
 	}
 	sc := session.DefaultConfig()
@@ -147,6 +148,7 @@ func (m *Member) stop() error {
 // deps are the dependencies of the client and the node.
 func (m *Member) deps() session.Deps {
 	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, ClusterID: m.cfg.ClusterID}
+	d.Followers = func(address string) (store.Follower, error) { return m.dial(address) }
 	if m.engine != nil {
 		d.Engine = m.engine.Transfer()
 	}

@@ -56,7 +56,7 @@ func (n *Node) attach(ctx context.Context, segments []*segment) error {
 		if g.Resume {
 			continue
 		}
-		if err := n.report(ctx, s, g.Epoch); err != nil {
+		if err := n.reportTo(ctx, s, g); err != nil {
 			if errs.Is(err, errs.ChecksumMismatch) {
 				n.wipe(s, err)
 			}
@@ -84,9 +84,26 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 	}
 }
 
-// report passes what a ledger has. It encodes the whole of it first, so that a slow master does not hold the
-// ledger up.
-func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
+// reportTo reports what the master does not know of a ledger.
+func (n *Node) reportTo(ctx context.Context, s *segment, g model.LedgerGrant) error {
+	if g.Tail {
+		_, err := n.reportTail(ctx, n.master, s, g.Epoch, ledger.Seq(g.Since))
+		if !errors.Is(err, ledger.ErrGap) {
+			return err
+		}
+	}
+	_, err := n.report(ctx, n.master, s, g.Epoch)
+	return err
+}
+
+// reporter is what takes reports: the master, or a follower.
+type reporter interface {
+	Report(ctx context.Context, client model.ClientID, report model.LedgerReport) error
+}
+
+// report passes what a ledger has, and returns the number of the last batch. It encodes the whole of it first, so that a slow
+// master does not hold the ledger up.
+func (n *Node) report(ctx context.Context, m reporter, s *segment, epoch uint64) (ledger.Seq, error) {
 	defer n.session.Record("Report", time.Now())
 	var pieces [][]byte
 	seq, err := n.ledgerOf(s).Snapshot(reportPiece, func(batch []byte) error {
@@ -95,7 +112,7 @@ func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 	})
 	if err != nil {
 		n.wipe(s, err)
-		return errs.Wrap(errs.Internal, "store node: report", err)
+		return 0, errs.Wrap(errs.Internal, "store node: report", err)
 	}
 	if len(pieces) == 0 {
 		pieces = [][]byte{nil}
@@ -106,13 +123,13 @@ func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 			r.Last, r.Seq = true, uint64(seq)
 		}
 		call, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
-		err := n.master.Report(call, n.session.ID(), r)
+		err := m.Report(call, n.session.ID(), r)
 		cancel()
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return seq, nil
 }
 
 // wipe empties a ledger that the master or the node cannot read. What lies in the segment is lost, and the segment is
@@ -149,6 +166,10 @@ func (n *Node) follow(ctx context.Context) {
 		if err == nil {
 			pause, round = leastPullPause, got.Round
 			n.apply(got.Batches)
+			n.setFollowers(ctx, got.Followers)
+			if len(got.Batches) > 0 {
+				n.changed()
+			}
 			continue
 		}
 		round = 0

@@ -42,9 +42,10 @@ type Node struct {
 	joined    atomic.Bool     // the memory was mounted once
 	attempts  atomic.Uint64   // completed attempts to join
 	mounted   atomic.Bool
-	remount   chan struct{} // capacity 1: the master does not know the node
-	attached  chan struct{} // capacity 1: a segment was attached
-	plain     atomic.Bool   // the master keeps no ledgers
+	remount   chan struct{}        // capacity 1: the master does not know the node
+	attached  chan struct{}        // capacity 1: a segment was attached
+	plain     atomic.Bool          // the master keeps no ledgers
+	followers map[string]*follower // by address; of the goroutine that pulls
 }
 
 // New makes a node. It acquires nothing.
@@ -56,7 +57,7 @@ func New(cfg Config, deps session.Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, session: s, own: own, master: deps.Master, engine: deps.Engine, deps: deps, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, session: s, own: own, master: deps.Master, engine: deps.Engine, deps: deps, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1), followers: map[string]*follower{}}
 	r := promreg.Registry{To: deps.Metrics}
 	r.Gauge("mooncake_node_segment_bytes", "Memory contributed to the pool.", func() float64 { return float64(n.Size()) })
 	r.Gauge("mooncake_node_mounted", "1 while the master knows the segments of this node.", func() float64 {

@@ -52,6 +52,8 @@ type Deps struct {
 	// ID names this process at the master. A client and a node of one process share it.
 	ID     model.ClientID
 	Master store.Master
+	// Followers connects a node to a master that follows the one that leads. If it is nil, the node tells none.
+	Followers func(address string) (store.Follower, error)
 	// Engine is not used by a session.
 	Engine *transfer.Engine
 	Log    *slog.Logger

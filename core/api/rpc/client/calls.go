@@ -63,6 +63,12 @@ func (c *Client) Pull(ctx context.Context, client model.ClientID, round uint64, 
 	return convert.FromPulled(out), nil
 }
 
+// Follow implements store.Master.
+func (c *Client) Follow(ctx context.Context, address string) error {
+	_, err := call(ctx, c, "follow", c.rpc.Follow, &masterv1.FollowRequest{Address: convert.Text(address)})
+	return err
+}
+
 // UnmountSegment implements store.Master.
 func (c *Client) UnmountSegment(ctx context.Context, client model.ClientID, id model.SegmentID, grace time.Duration) error {
 	_, err := call(ctx, c, "unmount segment", c.rpc.UnmountSegment,

@@ -19,8 +19,11 @@ const reconnectDelay = 250 * time.Millisecond
 func Module() fx.Option { return fx.Module("api/rpc/client", fx.Provide(provideDial)) }
 
 func provideDial(cfg config.Config, log *slog.Logger) member.Dial {
-	return func() (member.Master, error) {
-		c, err := Dial(cfg.Store.MasterServerAddress, Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
+	return func(address string) (member.Master, error) {
+		if address == "" {
+			address = cfg.Store.MasterServerAddress
+		}
+		c, err := Dial(address, Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
 		if err != nil {
 			return nil, err
 		}

@@ -19,28 +19,28 @@ func FromLedgerState(l *masterv1.LedgerState) model.LedgerState {
 // ToAttached returns the message of the answer of an attach.
 func ToAttached(a model.Attached) *masterv1.AttachResponse {
 	return &masterv1.AttachResponse{LeaseMs: ToMillis(a.Lease), Ledgers: Each(a.Segments, func(g model.LedgerGrant) *masterv1.LedgerGrant {
-		return &masterv1.LedgerGrant{Epoch: g.Epoch, Resume: g.Resume}
+		return &masterv1.LedgerGrant{Epoch: g.Epoch, Resume: g.Resume, Tail: g.Tail, Since: g.Since}
 	})}
 }
 
 // FromAttached returns the answer of an attach in a message.
 func FromAttached(a *masterv1.AttachResponse) model.Attached {
 	return model.Attached{Lease: FromMillis(a.GetLeaseMs()), Segments: Each(a.GetLedgers(), func(g *masterv1.LedgerGrant) model.LedgerGrant {
-		return model.LedgerGrant{Epoch: g.GetEpoch(), Resume: g.GetResume()}
+		return model.LedgerGrant{Epoch: g.GetEpoch(), Resume: g.GetResume(), Tail: g.GetTail(), Since: g.GetSince()}
 	})}
 }
 
 // ToReport returns the message of a piece of a report.
 func ToReport(client model.ClientID, r model.LedgerReport) *masterv1.ReportRequest {
 	return &masterv1.ReportRequest{
-		Client: ToUUID(client), Segment: ToUUID(r.Segment), Epoch: r.Epoch, Index: r.Index, Last: r.Last, Seq: r.Seq, Batch: r.Batch,
+		Client: ToUUID(client), Segment: ToUUID(r.Segment), Epoch: r.Epoch, Index: r.Index, Last: r.Last, Seq: r.Seq, Batch: r.Batch, Tail: r.Tail,
 	}
 }
 
 // FromReport returns the piece of a report in a message.
 func FromReport(r *masterv1.ReportRequest) model.LedgerReport {
 	return model.LedgerReport{
-		Segment: FromUUID(r.GetSegment()), Epoch: r.GetEpoch(), Index: r.GetIndex(), Last: r.GetLast(), Seq: r.GetSeq(), Batch: r.GetBatch(),
+		Segment: FromUUID(r.GetSegment()), Epoch: r.GetEpoch(), Index: r.GetIndex(), Last: r.GetLast(), Seq: r.GetSeq(), Batch: r.GetBatch(), Tail: r.GetTail(),
 	}
 }
 
@@ -56,14 +56,14 @@ func FromAck(a *masterv1.LedgerAck) model.LedgerAck {
 
 // ToPulled returns the message of the answer of a pull.
 func ToPulled(p model.Pulled) *masterv1.PullResponse {
-	return &masterv1.PullResponse{Round: p.Round, Batches: Each(p.Batches, func(b model.LedgerBatch) *masterv1.LedgerBatch {
+	return &masterv1.PullResponse{Round: p.Round, Followers: Each(p.Followers, Text), Batches: Each(p.Batches, func(b model.LedgerBatch) *masterv1.LedgerBatch {
 		return &masterv1.LedgerBatch{Segment: ToUUID(b.Segment), Batch: b.Bytes}
 	})}
 }
 
 // FromPulled returns the answer of a pull in a message.
 func FromPulled(p *masterv1.PullResponse) model.Pulled {
-	return model.Pulled{Round: p.GetRound(), Batches: Each(p.GetBatches(), func(b *masterv1.LedgerBatch) model.LedgerBatch {
+	return model.Pulled{Round: p.GetRound(), Followers: p.GetFollowers(), Batches: Each(p.GetBatches(), func(b *masterv1.LedgerBatch) model.LedgerBatch {
 		return model.LedgerBatch{Segment: FromUUID(b.GetSegment()), Bytes: b.GetBatch()}
 	})}
 }

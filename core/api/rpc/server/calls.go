@@ -74,6 +74,10 @@ func (s *service) Pull(ctx context.Context, in *masterv1.PullRequest) (*masterv1
 	return answer(convert.ToPulled)(s.master.Pull(ctx, convert.FromUUID(in.GetClient()), in.GetRound(), convert.Each(in.GetAcks(), convert.FromAck)))
 }
 
+func (s *service) Follow(ctx context.Context, in *masterv1.FollowRequest) (*masterv1.FollowResponse, error) {
+	return &masterv1.FollowResponse{}, s.master.Follow(ctx, in.GetAddress())
+}
+
 func (s *service) UnmountSegment(ctx context.Context, in *masterv1.UnmountSegmentRequest) (*masterv1.UnmountSegmentResponse, error) {
 	return &masterv1.UnmountSegmentResponse{},
 		s.master.UnmountSegment(ctx, convert.FromUUID(in.GetClient()), convert.FromUUID(in.GetSegment()), convert.FromMillis(in.GetGraceMs()))

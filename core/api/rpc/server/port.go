@@ -26,25 +26,42 @@ type Observer interface {
 	Quiesce(ctx context.Context)
 }
 
-// Port is the RPC port of a master. It can be opened again after it was closed; Open and Close are called
+// Port is a port at which a master takes calls. It can be opened again after it was closed; Open and Close are called
 // one at a time.
 type Port struct {
-	cfg    config.Master
-	master Observer
-	log    *slog.Logger
-	fail   ports.Failer
-	server *Server // nil while it is closed
+	cfg     config.Master
+	number  int
+	setting string
+	serving string // the line of the log
+	master  Observer
+	log     *slog.Logger
+	fail    ports.Failer
+	server  *Server // nil while it is closed
+	address net.Addr
 }
 
-// NewPort returns a port that is closed. fail gets the error of a server that ended by itself.
+// NewPort returns the RPC port of a master, closed. fail gets the error of a server that ended by itself.
 func NewPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
-	return &Port{cfg: cfg, master: m, log: log, fail: fail}
+	return &Port{cfg: cfg, number: cfg.RPCPort, setting: "rpc_port", serving: "master is serving", master: m, log: log, fail: fail}
+}
+
+// NewFollowPort returns the port at which nodes tell a master that does not lead what their ledgers have, closed.
+func NewFollowPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
+	return &Port{cfg: cfg, number: cfg.HAFollowPort, setting: "ha_follow_port", serving: "this master follows the leader", master: m, log: log, fail: fail}
+}
+
+// Number returns the number of an open port.
+func (p *Port) Number() int {
+	if a, ok := p.address.(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return p.number
 }
 
 // Open begins to serve.
 func (p *Port) Open(ctx context.Context) error {
 	c, m := p.cfg, p.master
-	ln, err := ports.Listen(ctx, "master", c.RPCAddress, c.RPCPort, "rpc_port")
+	ln, err := ports.Listen(ctx, "master", c.RPCAddress, p.number, p.setting)
 	if err != nil {
 		return err
 	}
@@ -56,15 +73,18 @@ func (p *Port) Open(ctx context.Context) error {
 	if !c.RPCEnableTCPNoDelay {
 		ln = delayed{ln}
 	}
-	p.server = server
+	p.server, p.address = server, ln.Addr()
 	go func() {
 		if err := server.Serve(ln); err != nil {
 			p.fail(fmt.Errorf("master: the RPC server on %s ended: %w", ln.Addr(), err))
 		}
 	}()
-	p.log.Info("master is serving", "address", ln.Addr().String())
+	p.log.Info(p.serving, "address", ln.Addr().String())
 	return nil
 }
+
+// IsOpen reports whether the port is open.
+func (p *Port) IsOpen() bool { return p.server != nil }
 
 // Close ends the calls and the connections. Repeatable.
 func (p *Port) Close(ctx context.Context) {

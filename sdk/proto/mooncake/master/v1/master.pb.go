@@ -761,7 +761,10 @@ type LedgerGrant struct {
 	// The epoch with which the node fences the ledger.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The master knows what the ledger has: no report is needed.
-	Resume        bool `protobuf:"varint,2,opt,name=resume,proto3" json:"resume,omitempty"`
+	Resume bool `protobuf:"varint,2,opt,name=resume,proto3" json:"resume,omitempty"`
+	// The master knows what the ledger had up to the batch since: a report of the batches after it will do.
+	Tail          bool   `protobuf:"varint,3,opt,name=tail,proto3" json:"tail,omitempty"`
+	Since         uint64 `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -808,6 +811,20 @@ func (x *LedgerGrant) GetResume() bool {
 		return x.Resume
 	}
 	return false
+}
+
+func (x *LedgerGrant) GetTail() bool {
+	if x != nil {
+		return x.Tail
+	}
+	return false
+}
+
+func (x *LedgerGrant) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
 }
 
 type AttachResponse struct {
@@ -875,7 +892,9 @@ type ReportRequest struct {
 	// The number of the last batch that the report includes; of the last piece.
 	Seq uint64 `protobuf:"varint,6,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Records as core/ledger encodes them.
-	Batch         []byte `protobuf:"bytes,7,opt,name=batch,proto3" json:"batch,omitempty"`
+	Batch []byte `protobuf:"bytes,7,opt,name=batch,proto3" json:"batch,omitempty"`
+	// The batches after those that the master knows, instead of a piece of all that the ledger has.
+	Tail          bool `protobuf:"varint,8,opt,name=tail,proto3" json:"tail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -957,6 +976,13 @@ func (x *ReportRequest) GetBatch() []byte {
 		return x.Batch
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetTail() bool {
+	if x != nil {
+		return x.Tail
+	}
+	return false
 }
 
 type ReportResponse struct {
@@ -1169,9 +1195,11 @@ func (x *LedgerBatch) GetBatch() []byte {
 }
 
 type PullResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
-	Batches       []*LedgerBatch         `protobuf:"bytes,2,rep,name=batches,proto3" json:"batches,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Round   uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Batches []*LedgerBatch         `protobuf:"bytes,2,rep,name=batches,proto3" json:"batches,omitempty"`
+	// Where the masters that follow this one take Attach and Report.
+	Followers     []string `protobuf:"bytes,3,rep,name=followers,proto3" json:"followers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1220,6 +1248,94 @@ func (x *PullResponse) GetBatches() []*LedgerBatch {
 	return nil
 }
 
+func (x *PullResponse) GetFollowers() []string {
+	if x != nil {
+		return x.Followers
+	}
+	return nil
+}
+
+type FollowRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// host:port.
+	Address       string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *FollowRequest) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+type FollowResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowResponse) Reset() {
+	*x = FollowResponse{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowResponse) ProtoMessage() {}
+
+func (x *FollowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
+func (*FollowResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
+}
+
 type UnmountSegmentRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Client  *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
@@ -1232,7 +1348,7 @@ type UnmountSegmentRequest struct {
 
 func (x *UnmountSegmentRequest) Reset() {
 	*x = UnmountSegmentRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1360,7 @@ func (x *UnmountSegmentRequest) String() string {
 func (*UnmountSegmentRequest) ProtoMessage() {}
 
 func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1373,7 @@ func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentRequest.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnmountSegmentRequest) GetClient() *UUID {
@@ -1289,7 +1405,7 @@ type UnmountSegmentResponse struct {
 
 func (x *UnmountSegmentResponse) Reset() {
 	*x = UnmountSegmentResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1417,7 @@ func (x *UnmountSegmentResponse) String() string {
 func (*UnmountSegmentResponse) ProtoMessage() {}
 
 func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1430,7 @@ func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentResponse.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
 }
 
 type PingRequest struct {
@@ -1330,7 +1446,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1458,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1471,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PingRequest) GetClient() *UUID {
@@ -1393,7 +1509,7 @@ type PeerReport struct {
 
 func (x *PeerReport) Reset() {
 	*x = PeerReport{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1521,7 @@ func (x *PeerReport) String() string {
 func (*PeerReport) ProtoMessage() {}
 
 func (x *PeerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1534,7 @@ func (x *PeerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerReport.ProtoReflect.Descriptor instead.
 func (*PeerReport) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PeerReport) GetEndpoint() string {
@@ -1467,7 +1583,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1595,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1608,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PingResponse) GetStatus() int32 {
@@ -1517,7 +1633,7 @@ type SegmentsRequest struct {
 
 func (x *SegmentsRequest) Reset() {
 	*x = SegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1645,7 @@ func (x *SegmentsRequest) String() string {
 func (*SegmentsRequest) ProtoMessage() {}
 
 func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1658,7 @@ func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsRequest.ProtoReflect.Descriptor instead.
 func (*SegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
 }
 
 // SegmentInfo is a segment as the master sees it.
@@ -1569,7 +1685,7 @@ type SegmentInfo struct {
 
 func (x *SegmentInfo) Reset() {
 	*x = SegmentInfo{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1697,7 @@ func (x *SegmentInfo) String() string {
 func (*SegmentInfo) ProtoMessage() {}
 
 func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1710,7 @@ func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentInfo.ProtoReflect.Descriptor instead.
 func (*SegmentInfo) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SegmentInfo) GetSegment() *Segment {
@@ -1676,7 +1792,7 @@ type SegmentsResponse struct {
 
 func (x *SegmentsResponse) Reset() {
 	*x = SegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1804,7 @@ func (x *SegmentsResponse) String() string {
 func (*SegmentsResponse) ProtoMessage() {}
 
 func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1817,7 @@ func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsResponse.ProtoReflect.Descriptor instead.
 func (*SegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
@@ -1721,7 +1837,7 @@ type ExistRequest struct {
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1849,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1862,7 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
@@ -1773,7 +1889,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1901,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1914,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -1828,7 +1944,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1956,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1969,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Place) GetSegment() *UUID {
@@ -1905,7 +2021,7 @@ type Replicas struct {
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +2033,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +2046,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Replicas) GetPlaces() []*Place {
@@ -1994,7 +2110,7 @@ type GetReplicasRequest struct {
 
 func (x *GetReplicasRequest) Reset() {
 	*x = GetReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2122,7 @@ func (x *GetReplicasRequest) String() string {
 func (*GetReplicasRequest) ProtoMessage() {}
 
 func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2135,7 @@ func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetReplicasRequest) GetKeys() [][]byte {
@@ -2065,7 +2181,7 @@ type GetReplicasResponse struct {
 
 func (x *GetReplicasResponse) Reset() {
 	*x = GetReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2193,7 @@ func (x *GetReplicasResponse) String() string {
 func (*GetReplicasResponse) ProtoMessage() {}
 
 func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2206,7 @@ func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetReplicasResponse) GetReplicas() *Replicas {
@@ -2169,7 +2285,7 @@ type ReplicateConfig struct {
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2297,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2310,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReplicateConfig) GetReplicaNum() uint32 {
@@ -2274,7 +2390,7 @@ type PutStartRequest struct {
 
 func (x *PutStartRequest) Reset() {
 	*x = PutStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2402,7 @@ func (x *PutStartRequest) String() string {
 func (*PutStartRequest) ProtoMessage() {}
 
 func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2415,7 @@ func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartRequest.ProtoReflect.Descriptor instead.
 func (*PutStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PutStartRequest) GetCaller() *Caller {
@@ -2347,7 +2463,7 @@ type PutStartResponse struct {
 
 func (x *PutStartResponse) Reset() {
 	*x = PutStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2475,7 @@ func (x *PutStartResponse) String() string {
 func (*PutStartResponse) ProtoMessage() {}
 
 func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2488,7 @@ func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartResponse.ProtoReflect.Descriptor instead.
 func (*PutStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutStartResponse) GetReplicas() *Replicas {
@@ -2408,7 +2524,7 @@ type PutEndRequest struct {
 
 func (x *PutEndRequest) Reset() {
 	*x = PutEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2536,7 @@ func (x *PutEndRequest) String() string {
 func (*PutEndRequest) ProtoMessage() {}
 
 func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2549,7 @@ func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndRequest.ProtoReflect.Descriptor instead.
 func (*PutEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutEndRequest) GetCaller() *Caller {
@@ -2494,7 +2610,7 @@ type PutEndResponse struct {
 
 func (x *PutEndResponse) Reset() {
 	*x = PutEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2622,7 @@ func (x *PutEndResponse) String() string {
 func (*PutEndResponse) ProtoMessage() {}
 
 func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2635,7 @@ func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndResponse.ProtoReflect.Descriptor instead.
 func (*PutEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutEndResponse) GetErrors() []*ItemError {
@@ -2546,7 +2662,7 @@ type PutRevokeRequest struct {
 
 func (x *PutRevokeRequest) Reset() {
 	*x = PutRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +2674,7 @@ func (x *PutRevokeRequest) String() string {
 func (*PutRevokeRequest) ProtoMessage() {}
 
 func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,7 +2687,7 @@ func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeRequest.ProtoReflect.Descriptor instead.
 func (*PutRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutRevokeRequest) GetCaller() *Caller {
@@ -2621,7 +2737,7 @@ type PutRevokeResponse struct {
 
 func (x *PutRevokeResponse) Reset() {
 	*x = PutRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2749,7 @@ func (x *PutRevokeResponse) String() string {
 func (*PutRevokeResponse) ProtoMessage() {}
 
 func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2762,7 @@ func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeResponse.ProtoReflect.Descriptor instead.
 func (*PutRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PutRevokeResponse) GetErrors() []*ItemError {
@@ -2674,7 +2790,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2802,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2815,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -2732,7 +2848,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2860,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2873,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -2778,7 +2894,7 @@ type RemoveByRegexRequest struct {
 
 func (x *RemoveByRegexRequest) Reset() {
 	*x = RemoveByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2906,7 @@ func (x *RemoveByRegexRequest) String() string {
 func (*RemoveByRegexRequest) ProtoMessage() {}
 
 func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2919,7 @@ func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexRequest.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveByRegexRequest) GetExpression() []byte {
@@ -2836,7 +2952,7 @@ type RemoveByRegexResponse struct {
 
 func (x *RemoveByRegexResponse) Reset() {
 	*x = RemoveByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2964,7 @@ func (x *RemoveByRegexResponse) String() string {
 func (*RemoveByRegexResponse) ProtoMessage() {}
 
 func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2977,7 @@ func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexResponse.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveByRegexResponse) GetRemoved() uint64 {
@@ -2882,7 +2998,7 @@ type RemoveAllRequest struct {
 
 func (x *RemoveAllRequest) Reset() {
 	*x = RemoveAllRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3010,7 @@ func (x *RemoveAllRequest) String() string {
 func (*RemoveAllRequest) ProtoMessage() {}
 
 func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3023,7 @@ func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAllRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemoveAllRequest) GetForce() bool {
@@ -2933,7 +3049,7 @@ type RemoveAllResponse struct {
 
 func (x *RemoveAllResponse) Reset() {
 	*x = RemoveAllResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3061,7 @@ func (x *RemoveAllResponse) String() string {
 func (*RemoveAllResponse) ProtoMessage() {}
 
 func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3074,7 @@ func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAllResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RemoveAllResponse) GetRemoved() uint64 {
@@ -2982,7 +3098,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3110,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3123,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListKeysRequest) GetExpression() []byte {
@@ -3049,7 +3165,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3177,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3190,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -3104,7 +3220,7 @@ type GetReplicasByRegexRequest struct {
 
 func (x *GetReplicasByRegexRequest) Reset() {
 	*x = GetReplicasByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +3232,7 @@ func (x *GetReplicasByRegexRequest) String() string {
 func (*GetReplicasByRegexRequest) ProtoMessage() {}
 
 func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +3245,7 @@ func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetReplicasByRegexRequest) GetCaller() *Caller {
@@ -3172,7 +3288,7 @@ type GetReplicasByRegexResponse struct {
 
 func (x *GetReplicasByRegexResponse) Reset() {
 	*x = GetReplicasByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3300,7 @@ func (x *GetReplicasByRegexResponse) String() string {
 func (*GetReplicasByRegexResponse) ProtoMessage() {}
 
 func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3313,7 @@ func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetReplicasByRegexResponse) GetKeys() [][]byte {
@@ -3235,7 +3351,7 @@ type ClearReplicasRequest struct {
 
 func (x *ClearReplicasRequest) Reset() {
 	*x = ClearReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3247,7 +3363,7 @@ func (x *ClearReplicasRequest) String() string {
 func (*ClearReplicasRequest) ProtoMessage() {}
 
 func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3260,7 +3376,7 @@ func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ClearReplicasRequest) GetCaller() *Caller {
@@ -3300,7 +3416,7 @@ type ClearReplicasResponse struct {
 
 func (x *ClearReplicasResponse) Reset() {
 	*x = ClearReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3312,7 +3428,7 @@ func (x *ClearReplicasResponse) String() string {
 func (*ClearReplicasResponse) ProtoMessage() {}
 
 func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3325,7 +3441,7 @@ func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ClearReplicasResponse) GetCleared() [][]byte {
@@ -3345,7 +3461,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3473,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3486,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WhyRequest) GetCaller() *Caller {
@@ -3414,7 +3530,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3542,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3555,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WhyResponse) GetFate() int32 {
@@ -3583,7 +3699,7 @@ type CopyStartRequest struct {
 
 func (x *CopyStartRequest) Reset() {
 	*x = CopyStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3711,7 @@ func (x *CopyStartRequest) String() string {
 func (*CopyStartRequest) ProtoMessage() {}
 
 func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3724,7 @@ func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartRequest.ProtoReflect.Descriptor instead.
 func (*CopyStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CopyStartRequest) GetCaller() *Caller {
@@ -3658,7 +3774,7 @@ type CopyStartResponse struct {
 
 func (x *CopyStartResponse) Reset() {
 	*x = CopyStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3786,7 @@ func (x *CopyStartResponse) String() string {
 func (*CopyStartResponse) ProtoMessage() {}
 
 func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3799,7 @@ func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartResponse.ProtoReflect.Descriptor instead.
 func (*CopyStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CopyStartResponse) GetReplicas() *Replicas {
@@ -3718,7 +3834,7 @@ type CopyEndRequest struct {
 
 func (x *CopyEndRequest) Reset() {
 	*x = CopyEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3846,7 @@ func (x *CopyEndRequest) String() string {
 func (*CopyEndRequest) ProtoMessage() {}
 
 func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3859,7 @@ func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndRequest.ProtoReflect.Descriptor instead.
 func (*CopyEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CopyEndRequest) GetCaller() *Caller {
@@ -3775,7 +3891,7 @@ type CopyEndResponse struct {
 
 func (x *CopyEndResponse) Reset() {
 	*x = CopyEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3787,7 +3903,7 @@ func (x *CopyEndResponse) String() string {
 func (*CopyEndResponse) ProtoMessage() {}
 
 func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3800,7 +3916,7 @@ func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndResponse.ProtoReflect.Descriptor instead.
 func (*CopyEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
 }
 
 type CopyRevokeRequest struct {
@@ -3814,7 +3930,7 @@ type CopyRevokeRequest struct {
 
 func (x *CopyRevokeRequest) Reset() {
 	*x = CopyRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3942,7 @@ func (x *CopyRevokeRequest) String() string {
 func (*CopyRevokeRequest) ProtoMessage() {}
 
 func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3955,7 @@ func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeRequest.ProtoReflect.Descriptor instead.
 func (*CopyRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CopyRevokeRequest) GetCaller() *Caller {
@@ -3871,7 +3987,7 @@ type CopyRevokeResponse struct {
 
 func (x *CopyRevokeResponse) Reset() {
 	*x = CopyRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +3999,7 @@ func (x *CopyRevokeResponse) String() string {
 func (*CopyRevokeResponse) ProtoMessage() {}
 
 func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +4012,7 @@ func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeResponse.ProtoReflect.Descriptor instead.
 func (*CopyRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
 }
 
 // TaskSpec is a copy or move for a client to carry out.
@@ -3913,7 +4029,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3925,7 +4041,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3938,7 +4054,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TaskSpec) GetKind() int32 {
@@ -3986,7 +4102,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4114,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4127,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CreateTaskRequest) GetCaller() *Caller {
@@ -4037,7 +4153,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4049,7 +4165,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4062,7 +4178,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateTaskResponse) GetId() *UUID {
@@ -4081,7 +4197,7 @@ type QueryTaskRequest struct {
 
 func (x *QueryTaskRequest) Reset() {
 	*x = QueryTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4209,7 @@ func (x *QueryTaskRequest) String() string {
 func (*QueryTaskRequest) ProtoMessage() {}
 
 func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4222,7 @@ func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
 func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *QueryTaskRequest) GetId() *UUID {
@@ -4131,7 +4247,7 @@ type QueryTaskResponse struct {
 
 func (x *QueryTaskResponse) Reset() {
 	*x = QueryTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4259,7 @@ func (x *QueryTaskResponse) String() string {
 func (*QueryTaskResponse) ProtoMessage() {}
 
 func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4272,7 @@ func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *QueryTaskResponse) GetSpec() *TaskSpec {
@@ -4211,7 +4327,7 @@ type FetchTasksRequest struct {
 
 func (x *FetchTasksRequest) Reset() {
 	*x = FetchTasksRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4223,7 +4339,7 @@ func (x *FetchTasksRequest) String() string {
 func (*FetchTasksRequest) ProtoMessage() {}
 
 func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4236,7 +4352,7 @@ func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksRequest.ProtoReflect.Descriptor instead.
 func (*FetchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FetchTasksRequest) GetCaller() *Caller {
@@ -4262,7 +4378,7 @@ type FetchTasksResponse struct {
 
 func (x *FetchTasksResponse) Reset() {
 	*x = FetchTasksResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4390,7 @@ func (x *FetchTasksResponse) String() string {
 func (*FetchTasksResponse) ProtoMessage() {}
 
 func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4403,7 @@ func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksResponse.ProtoReflect.Descriptor instead.
 func (*FetchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FetchTasksResponse) GetTasks() []*Assignment {
@@ -4309,7 +4425,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4437,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4450,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Assignment) GetId() *UUID {
@@ -4377,7 +4493,7 @@ type CompleteTaskRequest struct {
 
 func (x *CompleteTaskRequest) Reset() {
 	*x = CompleteTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4505,7 @@ func (x *CompleteTaskRequest) String() string {
 func (*CompleteTaskRequest) ProtoMessage() {}
 
 func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4518,7 @@ func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CompleteTaskRequest) GetCaller() *Caller {
@@ -4441,7 +4557,7 @@ type CompleteTaskResponse struct {
 
 func (x *CompleteTaskResponse) Reset() {
 	*x = CompleteTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4569,7 @@ func (x *CompleteTaskResponse) String() string {
 func (*CompleteTaskResponse) ProtoMessage() {}
 
 func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4582,7 @@ func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
 }
 
 type QueryHostsRequest struct {
@@ -4478,7 +4594,7 @@ type QueryHostsRequest struct {
 
 func (x *QueryHostsRequest) Reset() {
 	*x = QueryHostsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4490,7 +4606,7 @@ func (x *QueryHostsRequest) String() string {
 func (*QueryHostsRequest) ProtoMessage() {}
 
 func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4503,7 +4619,7 @@ func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsRequest.ProtoReflect.Descriptor instead.
 func (*QueryHostsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *QueryHostsRequest) GetClients() []*UUID {
@@ -4523,7 +4639,7 @@ type QueryHostsResponse struct {
 
 func (x *QueryHostsResponse) Reset() {
 	*x = QueryHostsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4651,7 @@ func (x *QueryHostsResponse) String() string {
 func (*QueryHostsResponse) ProtoMessage() {}
 
 func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4664,7 @@ func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsResponse.ProtoReflect.Descriptor instead.
 func (*QueryHostsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *QueryHostsResponse) GetClients() []*ClientHosts {
@@ -4568,7 +4684,7 @@ type ClientHosts struct {
 
 func (x *ClientHosts) Reset() {
 	*x = ClientHosts{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4696,7 @@ func (x *ClientHosts) String() string {
 func (*ClientHosts) ProtoMessage() {}
 
 func (x *ClientHosts) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4709,7 @@ func (x *ClientHosts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientHosts.ProtoReflect.Descriptor instead.
 func (*ClientHosts) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClientHosts) GetClient() *UUID {
@@ -4657,13 +4773,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05wiped\x18\x05 \x01(\bR\x05wiped\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
-	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\";\n" +
+	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
 	"\vLedgerGrant\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06resume\x18\x02 \x01(\bR\x06resume\"f\n" +
+	"\x06resume\x18\x02 \x01(\bR\x06resume\x12\x12\n" +
+	"\x04tail\x18\x03 \x01(\bR\x04tail\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x04R\x05since\"f\n" +
 	"\x0eAttachResponse\x12\x19\n" +
 	"\blease_ms\x18\x01 \x01(\x04R\aleaseMs\x129\n" +
-	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerGrantR\aledgers\"\xdd\x01\n" +
+	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerGrantR\aledgers\"\xf1\x01\n" +
 	"\rReportRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
@@ -4671,7 +4789,8 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\bR\x04last\x12\x10\n" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05batch\x18\a \x01(\fR\x05batch\"\x10\n" +
+	"\x05batch\x18\a \x01(\fR\x05batch\x12\x12\n" +
+	"\x04tail\x18\b \x01(\bR\x04tail\"\x10\n" +
 	"\x0eReportResponse\"g\n" +
 	"\tLedgerAck\x122\n" +
 	"\asegment\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
@@ -4683,10 +4802,14 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04acks\x18\x03 \x03(\v2\x1d.mooncake.master.v1.LedgerAckR\x04acks\"W\n" +
 	"\vLedgerBatch\x122\n" +
 	"\asegment\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
-	"\x05batch\x18\x02 \x01(\fR\x05batch\"_\n" +
+	"\x05batch\x18\x02 \x01(\fR\x05batch\"}\n" +
 	"\fPullResponse\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x129\n" +
-	"\abatches\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerBatchR\abatches\"\x98\x01\n" +
+	"\abatches\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerBatchR\abatches\x12\x1c\n" +
+	"\tfollowers\x18\x03 \x03(\tR\tfollowers\")\n" +
+	"\rFollowRequest\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x10\n" +
+	"\x0eFollowResponse\"\x98\x01\n" +
 	"\x15UnmountSegmentRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x19\n" +
@@ -4934,14 +5057,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\aclients\x18\x01 \x03(\v2\x1f.mooncake.master.v1.ClientHostsR\aclients\"U\n" +
 	"\vClientHosts\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x14\n" +
-	"\x05hosts\x18\x02 \x03(\tR\x05hosts2\xbe\x14\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts2\x8f\x15\n" +
 	"\rMasterService\x12L\n" +
 	"\x05Ready\x12 .mooncake.master.v1.ReadyRequest\x1a!.mooncake.master.v1.ReadyResponse\x12a\n" +
 	"\fMountSegment\x12'.mooncake.master.v1.MountSegmentRequest\x1a(.mooncake.master.v1.MountSegmentResponse\x12j\n" +
 	"\x0fRemountSegments\x12*.mooncake.master.v1.RemountSegmentsRequest\x1a+.mooncake.master.v1.RemountSegmentsResponse\x12O\n" +
 	"\x06Attach\x12!.mooncake.master.v1.AttachRequest\x1a\".mooncake.master.v1.AttachResponse\x12O\n" +
 	"\x06Report\x12!.mooncake.master.v1.ReportRequest\x1a\".mooncake.master.v1.ReportResponse\x12I\n" +
-	"\x04Pull\x12\x1f.mooncake.master.v1.PullRequest\x1a .mooncake.master.v1.PullResponse\x12g\n" +
+	"\x04Pull\x12\x1f.mooncake.master.v1.PullRequest\x1a .mooncake.master.v1.PullResponse\x12O\n" +
+	"\x06Follow\x12!.mooncake.master.v1.FollowRequest\x1a\".mooncake.master.v1.FollowResponse\x12g\n" +
 	"\x0eUnmountSegment\x12).mooncake.master.v1.UnmountSegmentRequest\x1a*.mooncake.master.v1.UnmountSegmentResponse\x12I\n" +
 	"\x04Ping\x12\x1f.mooncake.master.v1.PingRequest\x1a .mooncake.master.v1.PingResponse\x12U\n" +
 	"\bSegments\x12#.mooncake.master.v1.SegmentsRequest\x1a$.mooncake.master.v1.SegmentsResponse\x12L\n" +
@@ -4982,7 +5106,7 @@ func file_mooncake_master_v1_master_proto_rawDescGZIP() []byte {
 	return file_mooncake_master_v1_master_proto_rawDescData
 }
 
-var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*UUID)(nil),                       // 0: mooncake.master.v1.UUID
 	(*ItemError)(nil),                  // 1: mooncake.master.v1.ItemError
@@ -5005,64 +5129,66 @@ var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*PullRequest)(nil),                // 18: mooncake.master.v1.PullRequest
 	(*LedgerBatch)(nil),                // 19: mooncake.master.v1.LedgerBatch
 	(*PullResponse)(nil),               // 20: mooncake.master.v1.PullResponse
-	(*UnmountSegmentRequest)(nil),      // 21: mooncake.master.v1.UnmountSegmentRequest
-	(*UnmountSegmentResponse)(nil),     // 22: mooncake.master.v1.UnmountSegmentResponse
-	(*PingRequest)(nil),                // 23: mooncake.master.v1.PingRequest
-	(*PeerReport)(nil),                 // 24: mooncake.master.v1.PeerReport
-	(*PingResponse)(nil),               // 25: mooncake.master.v1.PingResponse
-	(*SegmentsRequest)(nil),            // 26: mooncake.master.v1.SegmentsRequest
-	(*SegmentInfo)(nil),                // 27: mooncake.master.v1.SegmentInfo
-	(*SegmentsResponse)(nil),           // 28: mooncake.master.v1.SegmentsResponse
-	(*ExistRequest)(nil),               // 29: mooncake.master.v1.ExistRequest
-	(*ExistResponse)(nil),              // 30: mooncake.master.v1.ExistResponse
-	(*Place)(nil),                      // 31: mooncake.master.v1.Place
-	(*Replicas)(nil),                   // 32: mooncake.master.v1.Replicas
-	(*GetReplicasRequest)(nil),         // 33: mooncake.master.v1.GetReplicasRequest
-	(*GetReplicasResponse)(nil),        // 34: mooncake.master.v1.GetReplicasResponse
-	(*ReplicateConfig)(nil),            // 35: mooncake.master.v1.ReplicateConfig
-	(*PutStartRequest)(nil),            // 36: mooncake.master.v1.PutStartRequest
-	(*PutStartResponse)(nil),           // 37: mooncake.master.v1.PutStartResponse
-	(*PutEndRequest)(nil),              // 38: mooncake.master.v1.PutEndRequest
-	(*PutEndResponse)(nil),             // 39: mooncake.master.v1.PutEndResponse
-	(*PutRevokeRequest)(nil),           // 40: mooncake.master.v1.PutRevokeRequest
-	(*PutRevokeResponse)(nil),          // 41: mooncake.master.v1.PutRevokeResponse
-	(*RemoveRequest)(nil),              // 42: mooncake.master.v1.RemoveRequest
-	(*RemoveResponse)(nil),             // 43: mooncake.master.v1.RemoveResponse
-	(*RemoveByRegexRequest)(nil),       // 44: mooncake.master.v1.RemoveByRegexRequest
-	(*RemoveByRegexResponse)(nil),      // 45: mooncake.master.v1.RemoveByRegexResponse
-	(*RemoveAllRequest)(nil),           // 46: mooncake.master.v1.RemoveAllRequest
-	(*RemoveAllResponse)(nil),          // 47: mooncake.master.v1.RemoveAllResponse
-	(*ListKeysRequest)(nil),            // 48: mooncake.master.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),           // 49: mooncake.master.v1.ListKeysResponse
-	(*GetReplicasByRegexRequest)(nil),  // 50: mooncake.master.v1.GetReplicasByRegexRequest
-	(*GetReplicasByRegexResponse)(nil), // 51: mooncake.master.v1.GetReplicasByRegexResponse
-	(*ClearReplicasRequest)(nil),       // 52: mooncake.master.v1.ClearReplicasRequest
-	(*ClearReplicasResponse)(nil),      // 53: mooncake.master.v1.ClearReplicasResponse
-	(*WhyRequest)(nil),                 // 54: mooncake.master.v1.WhyRequest
-	(*WhyResponse)(nil),                // 55: mooncake.master.v1.WhyResponse
-	(*CopyStartRequest)(nil),           // 56: mooncake.master.v1.CopyStartRequest
-	(*CopyStartResponse)(nil),          // 57: mooncake.master.v1.CopyStartResponse
-	(*CopyEndRequest)(nil),             // 58: mooncake.master.v1.CopyEndRequest
-	(*CopyEndResponse)(nil),            // 59: mooncake.master.v1.CopyEndResponse
-	(*CopyRevokeRequest)(nil),          // 60: mooncake.master.v1.CopyRevokeRequest
-	(*CopyRevokeResponse)(nil),         // 61: mooncake.master.v1.CopyRevokeResponse
-	(*TaskSpec)(nil),                   // 62: mooncake.master.v1.TaskSpec
-	(*CreateTaskRequest)(nil),          // 63: mooncake.master.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 64: mooncake.master.v1.CreateTaskResponse
-	(*QueryTaskRequest)(nil),           // 65: mooncake.master.v1.QueryTaskRequest
-	(*QueryTaskResponse)(nil),          // 66: mooncake.master.v1.QueryTaskResponse
-	(*FetchTasksRequest)(nil),          // 67: mooncake.master.v1.FetchTasksRequest
-	(*FetchTasksResponse)(nil),         // 68: mooncake.master.v1.FetchTasksResponse
-	(*Assignment)(nil),                 // 69: mooncake.master.v1.Assignment
-	(*CompleteTaskRequest)(nil),        // 70: mooncake.master.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),       // 71: mooncake.master.v1.CompleteTaskResponse
-	(*QueryHostsRequest)(nil),          // 72: mooncake.master.v1.QueryHostsRequest
-	(*QueryHostsResponse)(nil),         // 73: mooncake.master.v1.QueryHostsResponse
-	(*ClientHosts)(nil),                // 74: mooncake.master.v1.ClientHosts
-	(*v1.Error)(nil),                   // 75: mooncake.plugin.v1.Error
+	(*FollowRequest)(nil),              // 21: mooncake.master.v1.FollowRequest
+	(*FollowResponse)(nil),             // 22: mooncake.master.v1.FollowResponse
+	(*UnmountSegmentRequest)(nil),      // 23: mooncake.master.v1.UnmountSegmentRequest
+	(*UnmountSegmentResponse)(nil),     // 24: mooncake.master.v1.UnmountSegmentResponse
+	(*PingRequest)(nil),                // 25: mooncake.master.v1.PingRequest
+	(*PeerReport)(nil),                 // 26: mooncake.master.v1.PeerReport
+	(*PingResponse)(nil),               // 27: mooncake.master.v1.PingResponse
+	(*SegmentsRequest)(nil),            // 28: mooncake.master.v1.SegmentsRequest
+	(*SegmentInfo)(nil),                // 29: mooncake.master.v1.SegmentInfo
+	(*SegmentsResponse)(nil),           // 30: mooncake.master.v1.SegmentsResponse
+	(*ExistRequest)(nil),               // 31: mooncake.master.v1.ExistRequest
+	(*ExistResponse)(nil),              // 32: mooncake.master.v1.ExistResponse
+	(*Place)(nil),                      // 33: mooncake.master.v1.Place
+	(*Replicas)(nil),                   // 34: mooncake.master.v1.Replicas
+	(*GetReplicasRequest)(nil),         // 35: mooncake.master.v1.GetReplicasRequest
+	(*GetReplicasResponse)(nil),        // 36: mooncake.master.v1.GetReplicasResponse
+	(*ReplicateConfig)(nil),            // 37: mooncake.master.v1.ReplicateConfig
+	(*PutStartRequest)(nil),            // 38: mooncake.master.v1.PutStartRequest
+	(*PutStartResponse)(nil),           // 39: mooncake.master.v1.PutStartResponse
+	(*PutEndRequest)(nil),              // 40: mooncake.master.v1.PutEndRequest
+	(*PutEndResponse)(nil),             // 41: mooncake.master.v1.PutEndResponse
+	(*PutRevokeRequest)(nil),           // 42: mooncake.master.v1.PutRevokeRequest
+	(*PutRevokeResponse)(nil),          // 43: mooncake.master.v1.PutRevokeResponse
+	(*RemoveRequest)(nil),              // 44: mooncake.master.v1.RemoveRequest
+	(*RemoveResponse)(nil),             // 45: mooncake.master.v1.RemoveResponse
+	(*RemoveByRegexRequest)(nil),       // 46: mooncake.master.v1.RemoveByRegexRequest
+	(*RemoveByRegexResponse)(nil),      // 47: mooncake.master.v1.RemoveByRegexResponse
+	(*RemoveAllRequest)(nil),           // 48: mooncake.master.v1.RemoveAllRequest
+	(*RemoveAllResponse)(nil),          // 49: mooncake.master.v1.RemoveAllResponse
+	(*ListKeysRequest)(nil),            // 50: mooncake.master.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 51: mooncake.master.v1.ListKeysResponse
+	(*GetReplicasByRegexRequest)(nil),  // 52: mooncake.master.v1.GetReplicasByRegexRequest
+	(*GetReplicasByRegexResponse)(nil), // 53: mooncake.master.v1.GetReplicasByRegexResponse
+	(*ClearReplicasRequest)(nil),       // 54: mooncake.master.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil),      // 55: mooncake.master.v1.ClearReplicasResponse
+	(*WhyRequest)(nil),                 // 56: mooncake.master.v1.WhyRequest
+	(*WhyResponse)(nil),                // 57: mooncake.master.v1.WhyResponse
+	(*CopyStartRequest)(nil),           // 58: mooncake.master.v1.CopyStartRequest
+	(*CopyStartResponse)(nil),          // 59: mooncake.master.v1.CopyStartResponse
+	(*CopyEndRequest)(nil),             // 60: mooncake.master.v1.CopyEndRequest
+	(*CopyEndResponse)(nil),            // 61: mooncake.master.v1.CopyEndResponse
+	(*CopyRevokeRequest)(nil),          // 62: mooncake.master.v1.CopyRevokeRequest
+	(*CopyRevokeResponse)(nil),         // 63: mooncake.master.v1.CopyRevokeResponse
+	(*TaskSpec)(nil),                   // 64: mooncake.master.v1.TaskSpec
+	(*CreateTaskRequest)(nil),          // 65: mooncake.master.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 66: mooncake.master.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),           // 67: mooncake.master.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),          // 68: mooncake.master.v1.QueryTaskResponse
+	(*FetchTasksRequest)(nil),          // 69: mooncake.master.v1.FetchTasksRequest
+	(*FetchTasksResponse)(nil),         // 70: mooncake.master.v1.FetchTasksResponse
+	(*Assignment)(nil),                 // 71: mooncake.master.v1.Assignment
+	(*CompleteTaskRequest)(nil),        // 72: mooncake.master.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),       // 73: mooncake.master.v1.CompleteTaskResponse
+	(*QueryHostsRequest)(nil),          // 74: mooncake.master.v1.QueryHostsRequest
+	(*QueryHostsResponse)(nil),         // 75: mooncake.master.v1.QueryHostsResponse
+	(*ClientHosts)(nil),                // 76: mooncake.master.v1.ClientHosts
+	(*v1.Error)(nil),                   // 77: mooncake.plugin.v1.Error
 }
 var file_mooncake_master_v1_master_proto_depIdxs = []int32{
-	75,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	77,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
 	5,   // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
 	5,   // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
 	0,   // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
@@ -5085,20 +5211,20 @@ var file_mooncake_master_v1_master_proto_depIdxs = []int32{
 	0,   // 20: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
 	0,   // 21: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
 	0,   // 22: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
-	24,  // 23: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
+	26,  // 23: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
 	6,   // 24: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
 	0,   // 25: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
-	27,  // 26: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
+	29,  // 26: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
 	4,   // 27: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
 	1,   // 28: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
 	0,   // 29: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
-	31,  // 30: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
+	33,  // 30: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
 	4,   // 31: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	32,  // 32: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	34,  // 32: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
 	1,   // 33: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
 	4,   // 34: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	35,  // 35: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
-	32,  // 36: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	37,  // 35: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
+	34,  // 36: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
 	1,   // 37: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
 	4,   // 38: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
 	1,   // 39: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
@@ -5110,31 +5236,31 @@ var file_mooncake_master_v1_master_proto_depIdxs = []int32{
 	4,   // 45: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
 	4,   // 46: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
 	4,   // 47: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	34,  // 48: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
+	36,  // 48: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
 	4,   // 49: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
 	0,   // 50: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
 	4,   // 51: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
 	0,   // 52: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
 	0,   // 53: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
-	32,  // 54: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	34,  // 54: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
 	4,   // 55: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	32,  // 56: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	34,  // 56: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
 	4,   // 57: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
 	4,   // 58: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
 	4,   // 59: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	62,  // 60: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
+	64,  // 60: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
 	0,   // 61: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
 	0,   // 62: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	62,  // 63: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
+	64,  // 63: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
 	0,   // 64: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
 	4,   // 65: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
-	69,  // 66: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
+	71,  // 66: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
 	0,   // 67: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
-	62,  // 68: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
+	64,  // 68: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
 	4,   // 69: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
 	0,   // 70: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
 	0,   // 71: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
-	74,  // 72: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
+	76,  // 72: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
 	0,   // 73: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
 	2,   // 74: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
 	7,   // 75: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
@@ -5142,60 +5268,62 @@ var file_mooncake_master_v1_master_proto_depIdxs = []int32{
 	12,  // 77: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
 	15,  // 78: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
 	18,  // 79: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
-	21,  // 80: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
-	23,  // 81: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
-	26,  // 82: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
-	29,  // 83: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
-	33,  // 84: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
-	36,  // 85: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
-	38,  // 86: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
-	40,  // 87: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
-	42,  // 88: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
-	44,  // 89: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
-	46,  // 90: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
-	48,  // 91: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
-	50,  // 92: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
-	52,  // 93: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
-	54,  // 94: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
-	56,  // 95: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
-	58,  // 96: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
-	60,  // 97: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
-	63,  // 98: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
-	65,  // 99: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
-	67,  // 100: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
-	70,  // 101: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
-	72,  // 102: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
-	3,   // 103: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
-	8,   // 104: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
-	10,  // 105: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
-	14,  // 106: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
-	16,  // 107: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
-	20,  // 108: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
-	22,  // 109: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
-	25,  // 110: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
-	28,  // 111: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
-	30,  // 112: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
-	34,  // 113: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
-	37,  // 114: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
-	39,  // 115: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
-	41,  // 116: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
-	43,  // 117: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
-	45,  // 118: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
-	47,  // 119: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
-	49,  // 120: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
-	51,  // 121: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
-	53,  // 122: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
-	55,  // 123: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
-	57,  // 124: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
-	59,  // 125: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
-	61,  // 126: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
-	64,  // 127: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
-	66,  // 128: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
-	68,  // 129: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
-	71,  // 130: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
-	73,  // 131: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
-	103, // [103:132] is the sub-list for method output_type
-	74,  // [74:103] is the sub-list for method input_type
+	21,  // 80: mooncake.master.v1.MasterService.Follow:input_type -> mooncake.master.v1.FollowRequest
+	23,  // 81: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
+	25,  // 82: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
+	28,  // 83: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
+	31,  // 84: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
+	35,  // 85: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
+	38,  // 86: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
+	40,  // 87: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
+	42,  // 88: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
+	44,  // 89: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
+	46,  // 90: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
+	48,  // 91: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
+	50,  // 92: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
+	52,  // 93: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
+	54,  // 94: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
+	56,  // 95: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
+	58,  // 96: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
+	60,  // 97: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
+	62,  // 98: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
+	65,  // 99: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
+	67,  // 100: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
+	69,  // 101: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
+	72,  // 102: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
+	74,  // 103: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
+	3,   // 104: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
+	8,   // 105: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
+	10,  // 106: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
+	14,  // 107: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
+	16,  // 108: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
+	20,  // 109: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
+	22,  // 110: mooncake.master.v1.MasterService.Follow:output_type -> mooncake.master.v1.FollowResponse
+	24,  // 111: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
+	27,  // 112: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
+	30,  // 113: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
+	32,  // 114: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
+	36,  // 115: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
+	39,  // 116: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
+	41,  // 117: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
+	43,  // 118: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
+	45,  // 119: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
+	47,  // 120: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
+	49,  // 121: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
+	51,  // 122: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
+	53,  // 123: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
+	55,  // 124: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
+	57,  // 125: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
+	59,  // 126: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
+	61,  // 127: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
+	63,  // 128: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
+	66,  // 129: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
+	68,  // 130: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
+	70,  // 131: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
+	73,  // 132: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
+	75,  // 133: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
+	104, // [104:134] is the sub-list for method output_type
+	74,  // [74:104] is the sub-list for method input_type
 	74,  // [74:74] is the sub-list for extension type_name
 	74,  // [74:74] is the sub-list for extension extendee
 	0,   // [0:74] is the sub-list for field type_name
@@ -5206,14 +5334,14 @@ func file_mooncake_master_v1_master_proto_init() {
 	if File_mooncake_master_v1_master_proto != nil {
 		return
 	}
-	file_mooncake_master_v1_master_proto_msgTypes[35].OneofWrappers = []any{}
+	file_mooncake_master_v1_master_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_master_v1_master_proto_rawDesc), len(file_mooncake_master_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   75,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,7 @@ const (
 	MasterService_Attach_FullMethodName             = "/mooncake.master.v1.MasterService/Attach"
 	MasterService_Report_FullMethodName             = "/mooncake.master.v1.MasterService/Report"
 	MasterService_Pull_FullMethodName               = "/mooncake.master.v1.MasterService/Pull"
+	MasterService_Follow_FullMethodName             = "/mooncake.master.v1.MasterService/Follow"
 	MasterService_UnmountSegment_FullMethodName     = "/mooncake.master.v1.MasterService/UnmountSegment"
 	MasterService_Ping_FullMethodName               = "/mooncake.master.v1.MasterService/Ping"
 	MasterService_Segments_FullMethodName           = "/mooncake.master.v1.MasterService/Segments"
@@ -77,6 +78,8 @@ type MasterServiceClient interface {
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	// Pull acknowledges what the master wrote into ledgers and waits for more.
 	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error)
+	// Follow says where a master that does not lead takes Attach and Report.
+	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (*FollowResponse, error)
 	UnmountSegment(ctx context.Context, in *UnmountSegmentRequest, opts ...grpc.CallOption) (*UnmountSegmentResponse, error)
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (*PingResponse, error)
 	Segments(ctx context.Context, in *SegmentsRequest, opts ...grpc.CallOption) (*SegmentsResponse, error)
@@ -164,6 +167,16 @@ func (c *masterServiceClient) Pull(ctx context.Context, in *PullRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PullResponse)
 	err := c.cc.Invoke(ctx, MasterService_Pull_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterServiceClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (*FollowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FollowResponse)
+	err := c.cc.Invoke(ctx, MasterService_Follow_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -417,6 +430,8 @@ type MasterServiceServer interface {
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	// Pull acknowledges what the master wrote into ledgers and waits for more.
 	Pull(context.Context, *PullRequest) (*PullResponse, error)
+	// Follow says where a master that does not lead takes Attach and Report.
+	Follow(context.Context, *FollowRequest) (*FollowResponse, error)
 	UnmountSegment(context.Context, *UnmountSegmentRequest) (*UnmountSegmentResponse, error)
 	Ping(context.Context, *PingRequest) (*PingResponse, error)
 	Segments(context.Context, *SegmentsRequest) (*SegmentsResponse, error)
@@ -467,6 +482,9 @@ func (UnimplementedMasterServiceServer) Report(context.Context, *ReportRequest) 
 }
 func (UnimplementedMasterServiceServer) Pull(context.Context, *PullRequest) (*PullResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Pull not implemented")
+}
+func (UnimplementedMasterServiceServer) Follow(context.Context, *FollowRequest) (*FollowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Follow not implemented")
 }
 func (UnimplementedMasterServiceServer) UnmountSegment(context.Context, *UnmountSegmentRequest) (*UnmountSegmentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnmountSegment not implemented")
@@ -662,6 +680,24 @@ func _MasterService_Pull_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MasterServiceServer).Pull(ctx, req.(*PullRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MasterService_Follow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FollowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServiceServer).Follow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MasterService_Follow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServiceServer).Follow(ctx, req.(*FollowRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1110,6 +1146,10 @@ var MasterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Pull",
 			Handler:    _MasterService_Pull_Handler,
+		},
+		{
+			MethodName: "Follow",
+			Handler:    _MasterService_Follow_Handler,
 		},
 		{
 			MethodName: "UnmountSegment",

@@ -1,0 +1,292 @@
+package master_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// told is how far a follower knows a ledger.
+type told struct {
+	by  *rig
+	at  ledger.Epoch
+	seq ledger.Seq
+}
+
+// tail reports the batches after one.
+func (k *keeper) tail(r *rig, id model.SegmentID, epoch uint64, after ledger.Seq) (ledger.Seq, error) {
+	for {
+		b, seq, err := k.logs[id].Since(after, 300)
+		if err != nil {
+			return after, err
+		}
+		last := seq == k.logs[id].Seq()
+		if err := r.Report(r.ctx, k.client, model.LedgerReport{Segment: id, Epoch: epoch, Batch: b, Tail: true, Last: last, Seq: uint64(seq)}); err != nil || last {
+			return seq, err
+		}
+		after = seq
+	}
+}
+
+// tell brings a follower up to date, as a node does.
+func (k *keeper) tell(r *rig) {
+	k.t.Helper()
+	var states []model.LedgerState
+	known := true
+	for _, s := range k.segs {
+		l := k.logs[s.ID]
+		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease()})
+		have := k.told[s.ID]
+		known = known && have != nil && have.by == r && have.at == l.Fenced()
+	}
+	if known {
+		for _, s := range k.segs {
+			seq, err := k.tail(r, s.ID, uint64(k.told[s.ID].at), k.told[s.ID].seq)
+			if errors.Is(err, ledger.ErrGap) {
+				seq, err = k.report(r, s.ID, model.LedgerGrant{Epoch: uint64(k.told[s.ID].at)})
+			}
+			require.NoError(k.t, err)
+			k.told[s.ID].seq = seq
+		}
+		return
+	}
+	got, err := r.Attach(r.ctx, k.client, states)
+	require.NoError(k.t, err)
+	for i, s := range k.segs {
+		require.Equal(k.t, states[i].Fence, got.Segments[i].Epoch, "a follower fences nothing")
+		seq, err := k.report(r, s.ID, got.Segments[i])
+		require.NoError(k.t, err)
+		k.told[s.ID] = &told{by: r, at: k.logs[s.ID].Fenced(), seq: seq}
+	}
+}
+
+// copied is a node with the same ledgers, as they are now.
+func (k *keeper) copied() *keeper {
+	out := &keeper{t: k.t, client: k.client, segs: k.segs, logs: map[model.SegmentID]*ledger.Log{}, pages: map[model.SegmentID]*heapPages{}, told: map[model.SegmentID]*told{}}
+	for id, p := range k.pages {
+		log, err := ledger.Open(&heapPages{b: bytes.Clone(p.b)})
+		require.NoError(k.t, err)
+		out.logs[id] = log
+	}
+	k.t.Cleanup(out.leave)
+	return out
+}
+
+// startStandby runs a master that does not lead.
+func startStandby(t testing.TB) *rig {
+	return startFrom(t, master.Deps{Alloc: mastertest.NewAlloc(), Evict: mastertest.NewLRU(), Standby: true}, func(c *master.Config) {
+		c.StripeSize, c.PutReleaseTimeout = 1<<20, 40*time.Second
+	})
+}
+
+func (r *rig) lead() {
+	l := &term{epoch: uint64(time.Now().UnixMilli())}
+	l.lasts(24 * time.Hour)
+	r.Lead(l, 1)
+}
+
+// takeOver has a master lead that has followed another one.
+func (r *rig) takeOver(nodes ...*keeper) {
+	r.t.Helper()
+	r.lead()
+	recovered := make(chan struct{})
+	go func() {
+		defer close(recovered)
+		r.Recover(r.ctx)
+	}()
+	for _, k := range nodes {
+		k.join(r)
+	}
+	<-recovered
+	synctest.Wait()
+}
+
+// TestAFollowerTakesOver: a master that was told what the ledgers have knows the same as one that reads all of them, and
+// nodes report to it what it was not told only.
+func TestAFollowerTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, follower := startStandby(t), startStandby(t)
+		leader.lead()
+		k := newKeeper(t, 1, 64)
+		k.join(leader)
+		follower.Learn()
+		k.tell(follower)
+		leader.put("a", "b", "c")
+		leader.begin("open")
+		flushed()
+		k.tell(follower)
+		require.Equal(t, []errs.Code{errs.OK}, leader.remove(true, "b"))
+		leader.put("d")
+		flushed()
+		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(func() error { _, err := follower.Exist(t.Context(), model.Caller{}, []model.Key{"a"}); return err }()))
+		k.leave()
+
+		follower.takeOver(k)
+		require.Equal(t, []string{"a", "c", "d"}, follower.here())
+		require.Equal(t, []errs.Code{errs.OK}, follower.end("open"))
+		require.NoError(t, follower.Balance(t.Context()))
+		info, err := follower.Segments(t.Context())
+		require.NoError(t, err)
+		require.Len(t, info, 1)
+		require.EqualValues(t, 4, info[0].Adopted)
+		require.Equal(t, []errs.Code{errs.ObjectHasLease}, follower.remove(false, "a"), "readers of the leader before may be reading")
+		require.Equal(t, []errs.Code{errs.OK, errs.OK, errs.OK, errs.OK}, follower.remove(true, "a", "c", "d", "open"))
+		time.Sleep(time.Minute)
+		flushed()
+		require.NoError(t, follower.Balance(t.Context()))
+		for _, l := range k.logs {
+			require.Zero(t, l.Len(), "the ledger follows the new leader")
+		}
+	})
+}
+
+// TestAFollowerDoesNotWaitForever: a node that does not attach costs half a second, and its segment is read anew when it does.
+func TestAFollowerDoesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, follower := startStandby(t), startStandby(t)
+		leader.lead()
+		here, gone := newKeeper(t, 1, 64), newKeeper(t, 2, 64)
+		here.join(leader)
+		gone.join(leader)
+		leader.put("a", "b", "c", "d", "e", "f")
+		flushed()
+		follower.Learn()
+		here.tell(follower)
+		gone.tell(follower)
+		here.leave()
+		gone.leave()
+		began := time.Now()
+		follower.takeOver(here)
+		require.LessOrEqual(t, time.Since(began), time.Second, "in fake time")
+		some := follower.here()
+		require.Less(t, len(some), 6)
+		require.NoError(t, follower.Balance(t.Context()))
+		gone.join(follower)
+		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, follower.here())
+		require.NoError(t, follower.Balance(t.Context()))
+	})
+}
+
+// deed is one step of a history.
+type deed struct {
+	Kind   string
+	Key    string
+	Copies uint32
+	Copy   model.CopyKind
+	Pause  time.Duration
+	Node   int
+	Force  bool
+}
+
+var deeds = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) deed {
+	return deed{
+		Kind: rapid.SampledFrom([]string{"begin", "begin", "upsert", "upsert", "end", "end", "end", "revoke", "read", "remove", "copy", "copy", "copy end", "copy end", "copy revoke", "wait", "tell"}).Draw(t, "kind"),
+		Key:  fmt.Sprint("k", rapid.IntRange(0, 9).Draw(t, "key")), Copies: rapid.Uint32Range(1, 2).Draw(t, "copies"),
+		Copy:  rapid.SampledFrom([]model.CopyKind{model.CopyObject, model.MoveObject}).Draw(t, "copy"),
+		Pause: time.Duration(rapid.IntRange(1, 4000).Draw(t, "ms")) * time.Millisecond, Node: rapid.IntRange(0, 1).Draw(t, "node"), Force: rapid.Bool().Draw(t, "force"),
+	}
+}), 1, 80)
+
+// do makes a step at a leader. Whatever it answers, its ledgers have.
+func (m *deed) do(t require.TestingT, r *rig, follower *rig, nodes []*keeper) {
+	c := model.Caller{Client: r.client}
+	var err error
+	switch m.Kind {
+	case "begin", "upsert":
+		cfg := model.DefaultReplicateConfig()
+		cfg.ReplicaNum, cfg.Upsert = m.Copies, m.Kind == "upsert"
+		_, err = r.PutStart(r.ctx, c, items([]string{m.Key}, page), cfg, nil)
+	case "end":
+		_, err = r.PutEnd(r.ctx, c, ends([]string{m.Key}), nil)
+	case "revoke":
+		_, err = r.PutRevoke(r.ctx, c, revokes([]string{m.Key}))
+	case "read":
+		r.get(m.Key)
+	case "remove":
+		r.remove(m.Force, m.Key)
+	case "copy":
+		_, _ = r.CopyStart(r.ctx, c, m.Copy, m.Key, nodes[m.Node].segs[0].Name, []string{nodes[1-m.Node].segs[0].Name})
+	case "copy end":
+		_ = r.CopyEnd(r.ctx, c, m.Copy, m.Key)
+	case "copy revoke":
+		_ = r.CopyRevoke(r.ctx, c, m.Copy, m.Key)
+	case "wait":
+		time.Sleep(m.Pause)
+		synctest.Wait()
+	case "tell":
+		nodes[m.Node].tell(follower)
+	}
+	require.NoError(t, err)
+}
+
+// TestAFollowerKnowsWhatLedgersSay: whatever the leader did, and whenever nodes told the follower, it knows after it has taken
+// over what a master knows that reads all ledgers, and the memory of everything becomes free again.
+func TestAFollowerKnowsWhatLedgersSay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := deeds.Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			leader, follower, cold := startStandby(t), startStandby(t), startStandby(t)
+			leader.lead()
+			nodes := []*keeper{newKeeper(t, 1, 12, 6), newKeeper(t, 2, 12)}
+			for _, k := range nodes {
+				k.join(leader)
+			}
+			follower.Learn()
+			for i := range steps {
+				steps[i].do(t, leader, follower, nodes)
+			}
+			var copies []*keeper
+			for _, k := range nodes {
+				k.leave()
+				copies = append(copies, k.copied())
+			}
+			follower.takeOver(nodes...)
+			cold.lead()
+			for _, k := range copies {
+				k.join(cold)
+			}
+			require.Equal(t, cold.here(), follower.here())
+			require.NoError(t, follower.Balance(t.Context()))
+			require.Equal(t, usage(cold), usage(follower))
+
+			time.Sleep(2 * time.Minute) // Longer than any put may take.
+			_, err := follower.RemoveAll(t.Context(), model.Caller{Tenant: model.AllTenants}, true)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			flushed()
+			require.NoError(t, follower.Balance(t.Context()))
+			for _, k := range nodes {
+				for _, l := range k.logs {
+					require.Zero(t, l.Len(), "nothing is left")
+				}
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// usage is what the memory of each segment is used for.
+func usage(r *rig) map[model.SegmentID][3]uint64 {
+	out := map[model.SegmentID][3]uint64{}
+	info, err := r.Segments(context.Background())
+	require.NoError(r.t, err)
+	for _, s := range info {
+		out[s.ID] = [3]uint64{s.Used, s.Writing, s.Held}
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// tellPause is how long a node collects batches before it tells a follower, so that a busy ledger costs few calls.
+	tellPause = 50 * time.Millisecond
+	// tellInterval is how often a follower hears of a ledger that does not change.
+	tellInterval = time.Second
+	// leastTellRetry and mostTellRetry bound the pause after a follower did not answer.
+	leastTellRetry, mostTellRetry = 250 * time.Millisecond, 5 * time.Second
+)
+
+// follower is a master that follows the one that leads, and that this node tells what its ledgers have.
+type follower struct {
+	news chan struct{} // capacity 1: a ledger has changed
+	stop context.CancelFunc
+}
+
+// setFollowers has the node tell the masters at these addresses, and no others. Only the goroutine that pulls calls it.
+func (n *Node) setFollowers(ctx context.Context, addresses []string) {
+	if n.deps.Followers == nil {
+		return
+	}
+	for a, f := range n.followers {
+		if !slices.Contains(addresses, a) {
+			f.stop()
+			delete(n.followers, a)
+		}
+	}
+	for _, a := range addresses {
+		if n.followers[a] != nil {
+			continue
+		}
+		run, stop := context.WithCancel(ctx)
+		f := &follower{news: make(chan struct{}, 1), stop: stop}
+		n.followers[a] = f
+		n.loop.Go(func() { n.tellFollower(run, a, f) })
+	}
+}
+
+// changed tells the followers that ledgers have changed.
+func (n *Node) changed() {
+	for _, f := range n.followers {
+		signal(f.news)
+	}
+}
+
+// tellFollower tells one follower what the ledgers have, until ctx ends.
+func (n *Node) tellFollower(ctx context.Context, address string, f *follower) {
+	for pause := leastTellRetry; ctx.Err() == nil; pause = min(2*pause, mostTellRetry) {
+		err := n.dialFollower(ctx, address, f)
+		if ctx.Err() != nil {
+			return
+		}
+		n.deps.Log.Debug("a master that follows the leader does not take what the ledgers have, trying on", "address", address, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *Node) dialFollower(ctx context.Context, address string, f *follower) (err error) {
+	m, err := n.deps.Followers(address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	for ctx.Err() == nil && err == nil {
+		err = n.tell(ctx, m, f)
+	}
+	return err
+}
+
+// told is how far a follower knows a ledger.
+type told struct {
+	segment *segment
+	fence   ledger.Epoch
+	seq     ledger.Seq
+}
+
+// tell brings a follower up to date, and keeps it so until the ledgers are others or belong to another master.
+func (n *Node) tell(ctx context.Context, m store.Follower, f *follower) error {
+	known, err := n.introduce(ctx, m)
+	if err != nil {
+		return err
+	}
+	for {
+		for i := range known {
+			if err := n.tellTail(ctx, m, &known[i]); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-f.news:
+			select { // More is likely to come.
+			case <-time.After(tellPause):
+			case <-ctx.Done():
+				return nil
+			}
+		case <-time.After(tellInterval):
+		case <-ctx.Done():
+			return nil
+		}
+		if !n.stillKnown(known) {
+			return nil
+		}
+	}
+}
+
+// introduce attaches the ledgers at a follower and passes what it lacks.
+func (n *Node) introduce(ctx context.Context, m store.Follower) ([]told, error) {
+	var known []told
+	var states []model.LedgerState
+	for _, s := range n.attachedSegments() {
+		l := n.stateOf(s)
+		states = append(states, l)
+		known = append(known, told{segment: s, fence: ledger.Epoch(l.Fence)})
+	}
+	got, err := m.Attach(ctx, n.session.ID(), states)
+	if err != nil {
+		return nil, err
+	}
+	for i := range known {
+		k, g := &known[i], got.Segments[i]
+		k.seq = ledger.Seq(g.Since)
+		if !g.Tail {
+			if k.seq, err = n.report(ctx, m, k.segment, uint64(k.fence)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return known, nil
+}
+
+// attachedSegments are those that a master writes.
+func (n *Node) attachedSegments() []*segment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.segments), func(s *segment) bool { return !s.mounted || s.leaving || s.wiped || s.ledger.Fenced() == 0 })
+}
+
+// stillKnown reports whether the ledgers are those that a follower knows.
+func (n *Node) stillKnown(known []told) bool {
+	return slices.EqualFunc(known, n.attachedSegments(), func(k told, s *segment) bool { return k.segment == s && k.fence == n.ledgerOf(s).Fenced() })
+}
+
+// tellTail passes the batches that a follower lacks, or all that the ledger has where it was rewritten since.
+func (n *Node) tellTail(ctx context.Context, m store.Follower, k *told) error {
+	seq, err := n.reportTail(ctx, m, k.segment, uint64(k.fence), k.seq)
+	if errors.Is(err, ledger.ErrGap) {
+		seq, err = n.report(ctx, m, k.segment, uint64(k.fence))
+	}
+	k.seq = seq
+	return err
+}
+
+// reportTail passes the batches after one, and returns the number of the last. ErrGap where the ledger does not have them
+// any more.
+func (n *Node) reportTail(ctx context.Context, m reporter, s *segment, epoch uint64, after ledger.Seq) (ledger.Seq, error) {
+	for last := n.ledgerOf(s).Seq(); ; {
+		batches, seq, err := n.ledgerOf(s).Since(after, reportPiece)
+		if err != nil {
+			return after, err
+		}
+		r := model.LedgerReport{Segment: s.ID, Epoch: epoch, Batch: batches, Tail: true, Last: seq >= last, Seq: uint64(seq)}
+		call, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
+		err = m.Report(call, n.session.ID(), r)
+		cancel()
+		if err != nil {
+			return after, errs.Wrap(errs.CodeOf(err), "store node: tell a follower", err)
+		}
+		if after = seq; r.Last {
+			return after, nil
+		}
+	}
+}
