@@ -180,6 +180,38 @@ func TestAFollowerDoesNotWaitForever(t *testing.T) {
 	})
 }
 
+// TestAnotherLedgerIsReadAnew: a ledger that was emptied and filled again since a follower was told is another one, however long
+// it is.
+func TestAnotherLedgerIsReadAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, follower := startStandby(t), startStandby(t)
+		leader.lead()
+		k := newKeeper(t, 1, 64)
+		k.join(leader)
+		leader.put("a", "b")
+		flushed()
+		follower.Learn()
+		k.tell(follower)
+		k.leave()
+		id := k.segs[0].ID
+		fresh, err := ledger.Create(&heapPages{}, k.logs[id].Identity())
+		require.NoError(t, err)
+		epoch := k.logs[id].Fenced() + 1
+		_, err = fresh.Fence(epoch, 0)
+		require.NoError(t, err)
+		for put := ledger.Put(1); fresh.Seq() < k.logs[id].Seq()+3; put++ {
+			var b ledger.Batch
+			b.Begin(put, &ledger.Object{Name: fmt.Sprint("default/", put), Size: page, Parts: 1, Extents: []ledger.Extent{{Offset: uint64(put) * page, Length: page}}})
+			_, err := fresh.Append(b.Bytes(epoch, fresh.Seq()+1))
+			require.NoError(t, err)
+		}
+		k.logs[id] = fresh
+		follower.takeOver(k)
+		require.Empty(t, follower.here())
+		require.NoError(t, follower.Balance(t.Context()))
+	})
+}
+
 // deed is one step of a history.
 type deed struct {
 	Kind   string

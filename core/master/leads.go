@@ -71,11 +71,11 @@ func (s *Service) Lead(t Term, view uint64) {
 	s.leads.term.Store(&term{t})
 	clear(s.reports)
 	s.reported = 0
+	next := serving
 	if len(s.mirrors) > 0 {
-		s.enter(recovering)
-	} else {
-		s.enter(serving)
+		next = recovering
 	}
+	s.fresh.Store(s.enter(next) == following)
 }
 
 // Suspend ends serving until Lead, and has the ledgers learn what was answered, until ctx ends. No deadline

@@ -38,6 +38,9 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 // clockLoop makes every deadline later by the time during which this process did not run, or did not lead.
 func (s *Service) clockLoop(ctx context.Context) {
 	s.clock.Run(ctx, s.leads.valid, func(gap time.Duration) {
+		if s.fresh.Swap(false) {
+			return
+		}
 		s.counters.Paused.Add(int(gap.Milliseconds()))
 		s.log.Warn("this process did not run for a while, or did not lead; all leases and timeouts of the pool last longer by that",
 			"pause", gap.Round(time.Millisecond))

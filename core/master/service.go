@@ -120,6 +120,7 @@ type Service struct {
 	leads     leads
 	followers followers
 	recovered chan struct{} // closed by Recover
+	fresh     atomic.Bool   // it has followed until now: its clock has not gone on, as it should be
 	life      sync.Mutex
 	cancel    context.CancelFunc
 	loops     sync.WaitGroup

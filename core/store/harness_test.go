@@ -50,6 +50,8 @@ type pool struct {
 	master *outage
 	config func(*master.Config)
 	stop   func()
+	// follower connects to a master that follows another one, nil for none.
+	follower func(address string) (store.Follower, error)
 }
 
 func newPool(t testing.TB, configure func(*master.Config)) *pool {
@@ -156,7 +158,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	if o.master == nil {
 		o.master = p.master
 	}
-	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: silent(), Metrics: m.metrics}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: silent(), Metrics: m.metrics, Followers: p.follower}
 	var kept *node.Kept
 	if o.vault != nil {
 		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", silent())

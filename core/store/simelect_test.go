@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
 	"github.com/mooncake-go/mooncake/core/ha/hatest"
 	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
@@ -34,8 +35,9 @@ type ballot struct {
 	leads  int  // how often a master began to serve
 	two    bool // two masters may serve
 
-	mu    sync.Mutex
-	ports map[string]*port // that are open
+	mu       sync.Mutex
+	ports    map[string]*port           // that are open
+	learners map[string]*master.Service // that nodes tell what their ledgers have
 }
 
 // port is that of a master that serves. It is closed when the master stops to.
@@ -57,7 +59,10 @@ type voter struct {
 
 func simulateElection(t *testing.T, seed uint64) {
 	s, rng := newSimulation(t, seed)
-	b := &ballot{simulation: s, memory: hatest.NewMemory(simLease), ports: map[string]*port{}, two: seed%3 == 0}
+	b := &ballot{simulation: s, memory: hatest.NewMemory(simLease), ports: map[string]*port{}, learners: map[string]*master.Service{}, two: seed%3 == 0}
+	if seed%4 > 0 {
+		s.p.follower = b.follower
+	}
 	s.stale = b.two
 	for i := range b.voters {
 		b.voters[i] = b.vote(i, 0)
@@ -222,12 +227,24 @@ func (b *ballot) leader() int {
 }
 
 // Lead implements campaign.Master.
-func (v *voter) Lead(_ context.Context, l ha.Leadership) error {
+func (v *voter) Lead(ctx context.Context, l ha.Leadership) error {
+	v.start()
+	v.service.Lead(l, l.View().Version)
+	v.b.born(false)
+	v.open()
+	v.service.Recover(ctx)
+	v.learns(false)
+	return nil
+}
+
+// start starts the service, if there is none.
+func (v *voter) start() {
 	if v.service == nil {
 		v.service, v.end = v.b.p.newMaster(master.Deps{Standby: true, Boottime: v.b.memory.Now})
 	}
-	v.service.Lead(l, l.View().Version)
-	v.b.born(false)
+}
+
+func (v *voter) open() {
 	v.b.mu.Lock()
 	defer v.b.mu.Unlock()
 	v.b.leads++
@@ -235,11 +252,74 @@ func (v *voter) Lead(_ context.Context, l ha.Leadership) error {
 		v.b.t.Errorf("%s serves while another master does", v.address)
 	}
 	v.b.ports[v.address] = &port{v.service, make(chan struct{})}
-	return nil
+}
+
+// learns opens or closes the port for nodes that tell what their ledgers have.
+func (v *voter) learns(on bool) {
+	v.b.mu.Lock()
+	defer v.b.mu.Unlock()
+	delete(v.b.learners, v.address)
+	if on {
+		v.b.learners[v.address] = v.service
+	}
 }
 
 // Follow implements campaign.Master.
-func (v *voter) Follow(ctx context.Context, _ ha.View) { <-ctx.Done() }
+func (v *voter) Follow(ctx context.Context, leader ha.View) {
+	if v.b.p.follower == nil {
+		return
+	}
+	v.start()
+	v.service.Learn()
+	v.learns(true)
+	for more := true; more; more = pause(ctx, time.Second) {
+		v.b.mu.Lock()
+		p := v.b.ports[leader.Address]
+		v.b.mu.Unlock()
+		if p != nil {
+			_ = p.m.Follow(ctx, v.address) // It is called again.
+		}
+	}
+}
+
+// follower connects a node to a master that follows another one.
+func (b *ballot) follower(address string) (store.Follower, error) { return &learner{b, address}, nil }
+
+// learner is a master that follows another one, as a node sees it.
+type learner struct {
+	b       *ballot
+	address string
+}
+
+func (l *learner) at() (*master.Service, error) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	if m := l.b.learners[l.address]; m != nil {
+		return m, nil
+	}
+	return nil, errDown
+}
+
+// Attach implements store.Follower.
+func (l *learner) Attach(ctx context.Context, c model.ClientID, ledgers []model.LedgerState) (model.Attached, error) {
+	m, err := l.at()
+	if err != nil {
+		return model.Attached{}, err
+	}
+	return m.Attach(ctx, c, ledgers)
+}
+
+// Report implements store.Follower.
+func (l *learner) Report(ctx context.Context, c model.ClientID, r model.LedgerReport) error {
+	m, err := l.at()
+	if err != nil {
+		return err
+	}
+	return m.Report(ctx, c, r)
+}
+
+// Close implements store.Follower.
+func (l *learner) Close() error { return nil }
 
 // Halt implements campaign.Master.
 func (v *voter) Halt(ctx context.Context) {
@@ -267,6 +347,7 @@ func (v *voter) close() {
 
 // Forget implements campaign.Master.
 func (v *voter) Forget(context.Context) error {
+	v.learns(false)
 	if v.service != nil {
 		v.end()
 		v.service, v.end = nil, nil
