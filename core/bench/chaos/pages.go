@@ -42,6 +42,42 @@ func (p *pages) put(ctx context.Context, id uint64) error {
 	})
 }
 
+// putBatch stores n pages from one on. It does not count as a call.
+func (p *pages) putBatch(ctx context.Context, first uint64, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	items := make([]store.Item, n)
+	for i := range items {
+		page := make([]byte, p.size)
+		content.Fill(page, first+uint64(i), p.seed)
+		items[i] = store.Item{Key: p.key(first + uint64(i)), Value: [][]byte{page}}
+	}
+	how := model.DefaultReplicateConfig()
+	how.ReplicaNum = p.replicas
+	for _, r := range p.client.PutItems(ctx, items, how) {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
+}
+
+// unreadable reads pages whole and returns those that cannot be read; wrong bytes are recorded. It does not count as calls.
+func (p *pages) unreadable(ctx context.Context, ids []uint64) (missing []uint64) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	keys, bufs := make([]model.Key, len(ids)), make([][]byte, len(ids))
+	for i, id := range ids {
+		keys[i], bufs[i] = p.key(id), make([]byte, p.size)
+	}
+	for i, r := range p.client.BatchGetInto(ctx, keys, bufs) {
+		if r.Err != nil || p.compare(ids[i], bufs[i]) != nil {
+			missing = append(missing, ids[i])
+		}
+	}
+	return missing
+}
+
 // timed makes a call and records it.
 func (p *pages) timed(k kind, f func() error) error {
 	begin := time.Now()
@@ -62,17 +98,22 @@ func (p *pages) read(ctx context.Context, id uint64) error {
 		if err := p.client.BatchGetInto(ctx, []model.Key{p.key(id)}, [][]byte{page})[0].Err; err != nil {
 			return err
 		}
-		at := content.Verify(page, id, p.seed)
-		if at < 0 {
-			return nil
-		}
-		if other, ok := content.Identify(page, p.seed); ok {
-			p.bad("a read of page %#x gave page %#x", id, other)
-		} else {
-			p.bad("a read of page %#x is wrong from byte %d of %d on", id, at, p.size)
-		}
-		return errWrong
+		return p.compare(id, page)
 	})
+}
+
+// compare compares what was read of a page with what was put.
+func (p *pages) compare(id uint64, page []byte) error {
+	at := content.Verify(page, id, p.seed)
+	if at < 0 {
+		return nil
+	}
+	if other, ok := content.Identify(page, p.seed); ok {
+		p.bad("a read of page %#x gave page %#x", id, other)
+	} else {
+		p.bad("a read of page %#x is wrong from byte %d of %d on", id, at, p.size)
+	}
+	return errWrong
 }
 
 // readRanges reads two ranges of a page, anywhere in it, and compares them.

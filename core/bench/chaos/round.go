@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,8 @@ const (
 	after  = 2 * time.Second
 	// fresh is how many keys are put right before the fault.
 	fresh = 200
+	// batch is how many keys are put or read at a time before and after the fault.
+	batch = 128
 )
 
 // electedMasters is how many masters a pool has of which etcd elects one.
@@ -61,9 +64,9 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
 		return nil, err
 	}
-	for id := range uint64(opts.Keys) {
-		if err := r.pages.put(ctx, id); err != nil {
-			return nil, fmt.Errorf("put key %d of %d: %w", id+1, opts.Keys, err)
+	for id := 0; id < opts.Keys; id += batch {
+		if err := r.pages.putBatch(ctx, uint64(id), min(batch, opts.Keys-id)); err != nil {
+			return nil, fmt.Errorf("put keys %d to %d of %d: %w", id+1, min(id+batch, opts.Keys), opts.Keys, err)
 		}
 	}
 	return r, nil
@@ -115,10 +118,8 @@ func (r *round) readable(ctx context.Context, first uint64, keys int) int {
 	}
 	for by := time.Now().Add(r.opts.Patience); ; {
 		var still []uint64
-		for _, id := range missing {
-			if err := r.pages.read(ctx, id); err != nil {
-				still = append(still, id)
-			}
+		for ids := range slices.Chunk(missing, batch) {
+			still = append(still, r.pages.unreadable(ctx, ids)...)
 		}
 		missing = still
 		if len(missing) == 0 || !time.Now().Before(by) || !pause(ctx, 100*time.Millisecond) {
