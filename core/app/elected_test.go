@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -167,6 +169,41 @@ func TestOneOfSeveralMastersServes(t *testing.T) {
 	require.True(t, next.open())
 	_, err = client.Ping(t.Context(), model.NewUUID(), model.PingReport{})
 	require.Equal(t, errs.RPCFail, errs.CodeOf(err), "%v", err)
+}
+
+// TestAStandbyKnowsWhatTheLeaderWrites: stores tell it, and it serves that when it leads.
+func TestAStandbyKnowsWhatTheLeaderWrites(t *testing.T) {
+	srv, one := etcdserver.New(t), model.DefaultReplicateConfig()
+	a, b := startCandidate(t, srv.Address), startCandidate(t, srv.Address)
+	leader, standbys := awaitLeader(t, a, b)
+	standby := standbys[0]
+	node, err := OpenNode(t.Context(), nodeSettings(t, "etcd://"+srv.Address, func(s *config.Store) { s.GlobalSegmentSize = 16 * config.MiB }), builtins(), NodeOptions{Log: quiet})
+	require.NoError(t, err)
+	defer closeNode(t, node)
+	require.NoError(t, node.Client.Put(t.Context(), "before", []byte("1"), one))
+	knows := func(objects int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			_, text := standby.get("/metrics")
+			return strings.Contains(text, "\nmaster_followed_segments 1\n") && strings.Contains(text, fmt.Sprintf("\nmaster_followed_objects %d\n", objects))
+		}, 30*time.Second, 20*time.Millisecond)
+	}
+	knows(1)
+	for i := range 9 {
+		require.NoError(t, node.Client.Put(t.Context(), fmt.Sprint("key", i), []byte("2"), one))
+	}
+	knows(10)
+	_, text := standby.get("/metrics")
+	require.Contains(t, text, "\nmaster_key_count 0\n", "only the leader's objects count")
+
+	leader.end(t)
+	next, _ := awaitLeader(t, standby)
+	_, text = next.get("/metrics")
+	require.Contains(t, text, "\nmaster_key_count 10\n", "it knows all when it begins to serve")
+	require.Eventually(t, func() bool {
+		got, err := node.Client.Get(t.Context(), "key8")
+		return err == nil && string(got) == "2"
+	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // TestALeaderWithoutEtcd: it closes its port when its lease is over, and goes on with what it knows afterwards.

@@ -99,7 +99,8 @@ func (s *Service) Recover(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond+time.Duration(s.followedSegments())*time.Millisecond)
+	segments, _ := s.followed()
+	wait, cancel := context.WithTimeout(ctx, 500*time.Millisecond+time.Duration(segments)*time.Millisecond)
 	defer cancel()
 	every(wait, recoverTick, func(context.Context) {
 		if s.missing() == 0 {
@@ -130,10 +131,14 @@ func (s *Service) Recover(ctx context.Context) {
 	close(s.recovered)
 }
 
-func (s *Service) followedSegments() int {
+// followed is how many segments this master follows, and how many puts lie there.
+func (s *Service) followed() (segments, puts int) {
 	s.mounting <- struct{}{}
 	defer s.unlockMounts()
-	return len(s.mirrors)
+	for _, m := range s.mirrors {
+		puts += len(m.puts)
+	}
+	return len(s.mirrors), puts
 }
 
 // missing is how many followed segments have not attached whose nodes were heard of late.

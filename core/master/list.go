@@ -139,6 +139,11 @@ func (s *Service) ObserveRequestWait() { s.counters.RequestWaits.Add(1) }
 func (s *Service) ObserveConnClosed(why string) { s.counters.ConnectionsClosed.Add(1, why) }
 
 func (s *Service) gauges() metrics.Gauges {
+	if s.phase() == following { // Its table is that of the leader.
+		g := metrics.Gauges{}
+		g.FollowedSegments, g.FollowedPuts = s.followed()
+		return g
+	}
 	v := s.registry.View()
 	g := metrics.Gauges{
 		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),

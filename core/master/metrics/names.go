@@ -42,6 +42,9 @@ func (l *list) gauges() {
 	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })
 	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.Readable) })
 	l.gauge("master_open_puts", "Number of unfinished puts.", func(g *Gauges) float64 { return float64(g.Keys - g.Readable) })
+	l.gauge("master_followed_segments", "Segments of which a master that does not lead knows what lies there, so that it can take over at once.",
+		func(g *Gauges) float64 { return float64(g.FollowedSegments) })
+	l.gauge("master_followed_objects", "Copies of objects that lie in the followed segments.", func(g *Gauges) float64 { return float64(g.FollowedPuts) })
 	l.gauge("master_open_put_bytes", "Bytes that unfinished puts occupy.", func(g *Gauges) float64 { return float64(g.WritingBytes) })
 	l.gauge("master_held_bytes", "Bytes that no object occupies and that cannot be used yet: a writer that was given up or a last reader may still use them.",
 		func(g *Gauges) float64 { return float64(g.HeldBytes) })

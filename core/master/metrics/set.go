@@ -112,6 +112,8 @@ type Gauges struct {
 	// WritingBytes belong to unfinished puts. HeldBytes are in quarantine, and StagingBytes the part of them that stems
 	// from puts that were given up.
 	WritingBytes, HeldBytes, StagingBytes uint64
+	// FollowedSegments are those whose ledgers a master knows that does not lead, FollowedPuts what lies there.
+	FollowedSegments, FollowedPuts int
 	// TasksPending wait for their client, TasksProcessing are being carried out.
 	TasksPending, TasksProcessing int
 	// Tenants is empty and TenantCapacity, the bytes that quotas share, 0 while there is
