@@ -32,8 +32,8 @@ type adoption struct {
 	// now is the instant of the adoption, until that when readers of the masters before must have ended: their masters
 	// were valid for journal.Validity after they heard of the node, and granted leases until then.
 	now, until lease.Instant
-	last       uint64  // the end of the extent before
-	mirror     *mirror // nil unless the segment is only followed
+	last       uint64              // the end of the extent before
+	follow     func(*ledger.Entry) // enters it where the segment is only followed, else nil
 	batch      []alloc.Extent
 	entries    []ledger.Entry // of batch
 
@@ -137,9 +137,9 @@ func (a *adoption) flush(ctx context.Context) error {
 // enter enters one entry: a replica, a part of one, or memory that is not free yet.
 func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 	s := a.s
-	if a.mirror != nil {
+	if a.follow != nil {
 		kept := *e
-		a.mirror.enter(ctx, &kept)
+		a.follow(&kept)
 		return
 	}
 	part := segments.Extent{Seg: a.seg, Offset: e.Extents[0].Offset, Size: e.Extents[0].Length, Put: e.Put}

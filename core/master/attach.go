@@ -160,7 +160,7 @@ func (s *Service) reportTail(ctx context.Context, client model.ClientID, have *r
 			"attach again, as a node does by itself")
 	}
 	have.heard = s.clock.Now()
-	err := have.mirror.apply(ctx, r.Batch)
+	err := s.followApply(ctx, have.mirror, r.Batch)
 	if err == nil && r.Last && have.mirror.seq != ledger.Seq(r.Seq) {
 		err = fmt.Errorf("%w: the last batch is %d, and %d was the last to come", ledger.ErrGap, r.Seq, have.mirror.seq)
 	}
@@ -218,7 +218,7 @@ func (s *Service) Pull(ctx context.Context, client model.ClientID, round uint64,
 		}
 	}
 	batches, next, err := feed.Pull(ctx, acks, round == 0)
-	return model.Pulled{Round: next, Batches: batches, Followers: s.followers.list(s.leads.now())}, err
+	return model.Pulled{Round: next, Batches: batches, Followers: s.followers.List(s.leads.Now())}, err
 }
 
 // Quiesce refuses further calls, has the ledgers learn what this master has answered, for up to a second, and ends the

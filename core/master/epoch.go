@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -66,4 +67,39 @@ func (w stripes) add(f *objects.Found, e *ledger.Entry, part segments.Extent, no
 	}
 	delete(w, id)
 	return &x.Found
+}
+
+// mirror is what a master that follows another one knows of a ledger, which the ledger's node tells it. The objects are
+// in the table and their memory is reserved, as if the segment were attached; the registry does not have the segment
+// before it is. Guarded by the lock of mounts.
+type mirror struct {
+	seg    *segments.Segment
+	client model.ClientID
+	fence  ledger.Epoch    // of the ledger
+	seq    ledger.Seq      // the last batch that the mirror includes
+	lease  time.Duration   // the longest of the masters before
+	heard  journal.Instant // when the node reported last
+	// promoted is set when this master has fenced the ledger and writes it.
+	promoted bool
+
+	puts map[ledger.Put]mirrored // all that the ledger has
+	open map[ledger.Put]struct{} // those of objects that have not ended
+	// cold are those of puts that the table does not have: held memory, copies in progress, parts of striped replicas,
+	// and, without a state, values that a later one has replaced. They are adopted when the segment is attached.
+	cold map[ledger.Put]*ledger.Entry
+}
+
+// mirrored is where a put of a mirror lies.
+type mirrored struct {
+	object       objects.Handle // 0 for a cold one
+	offset, size uint64
+}
+
+// grant is the answer to the attach that a report follows.
+func (r *report) grant() model.LedgerGrant {
+	g := model.LedgerGrant{Epoch: uint64(r.epoch)}
+	if r.mirror != nil {
+		g.Tail, g.Since = true, uint64(r.mirror.seq)
+	}
+	return g
 }

@@ -37,7 +37,7 @@ func every(ctx context.Context, d time.Duration, do func(context.Context)) {
 
 // clockLoop makes every deadline later by the time during which this process did not run, or did not lead.
 func (s *Service) clockLoop(ctx context.Context) {
-	s.clock.Run(ctx, s.leads.valid, func(gap time.Duration) {
+	s.clock.Run(ctx, s.leads.Valid, func(gap time.Duration) {
 		if s.fresh.Swap(false) {
 			return
 		}

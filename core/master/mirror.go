@@ -13,37 +13,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/segments"
-	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// mirror is what a master that follows another one knows of a ledger, which the ledger's node tells it. The objects are
-// in the table and their memory is reserved, as if the segment were attached; the registry does not have the segment
-// before it is. Guarded by the lock of mounts.
-type mirror struct {
-	s      *Service
-	seg    *segments.Segment
-	client model.ClientID
-	fence  ledger.Epoch    // of the ledger
-	seq    ledger.Seq      // the last batch that the mirror includes
-	lease  time.Duration   // the longest of the masters before
-	heard  journal.Instant // when the node reported last
-	// promoted is set when this master has fenced the ledger and writes it.
-	promoted bool
-
-	puts map[ledger.Put]mirrored // all that the ledger has
-	open map[ledger.Put]struct{} // those of objects that have not ended
-	// cold are those of puts that the table does not have: held memory, copies in progress, parts of striped replicas,
-	// and, without a state, values that a later one has replaced. They are adopted when the segment is attached.
-	cold map[ledger.Put]*ledger.Entry
-}
-
-// mirrored is where a put of a mirror lies.
-type mirrored struct {
-	object       objects.Handle // 0 for a cold one
-	offset, size uint64
-}
 
 // silence is after what time without a report a master does not wait for a node any more when it takes over.
 const silence = 5 * time.Second
@@ -55,11 +27,12 @@ func (s *Service) newMirror(ctx context.Context, r *report, seq ledger.Seq) erro
 		return err
 	}
 	m := &mirror{
-		s: s, seg: seg, client: r.client, fence: r.epoch, seq: seq, lease: r.lease, heard: s.leads.now(),
+		seg: seg, client: r.client, fence: r.epoch, seq: seq, lease: r.lease, heard: s.leads.Now(),
 		puts: map[ledger.Put]mirrored{}, open: map[ledger.Put]struct{}{}, cold: map[ledger.Put]*ledger.Entry{},
 	}
 	s.mirrors[seg.ID] = m
-	a := adoption{s: s, seg: seg, now: s.clock.Now(), mirror: m}
+	a := adoption{s: s, seg: seg, now: s.clock.Now()}
+	a.follow = func(e *ledger.Entry) { s.followEnter(ctx, m, e) }
 	s.pool.Enter()
 	err = s.pool.AddSpace(ctx, seg)
 	if err == nil {
@@ -83,14 +56,14 @@ func (s *Service) dropMirror(ctx context.Context, m *mirror) {
 	s.drop(ctx, m.seg, history.SegmentUnmounted)
 }
 
-// apply applies batches of the ledger. After an error the mirror is not to be used. Called with the mounts locked.
-func (m *mirror) apply(ctx context.Context, batches []byte) error {
-	m.heard = m.s.leads.now()
-	m.s.pool.Enter()
-	defer m.s.pool.Leave()
+// followApply applies batches of the ledger. After an error the mirror is not to be used. Called with the mounts locked.
+func (s *Service) followApply(ctx context.Context, m *mirror, batches []byte) error {
+	m.heard = s.leads.Now()
+	s.pool.Enter()
+	defer s.pool.Leave()
 	seq, err := ledger.Changes(batches, m.seq, func(c *ledger.Change) error {
 		if c.Kind == ledger.Began {
-			return m.begin(ctx, c)
+			return s.followBegin(ctx, m, c)
 		}
 		x, known := m.puts[c.Put]
 		if !known {
@@ -98,18 +71,18 @@ func (m *mirror) apply(ctx context.Context, batches []byte) error {
 		}
 		switch c.Kind {
 		case ledger.Committed:
-			m.commit(ctx, c, x)
+			s.followCommit(ctx, m, c, x)
 		case ledger.Unlinked:
 			_, open := m.open[c.Put]
-			m.withdraw(c.Put, x)
+			s.followWithdraw(m, c.Put, x)
 			m.cold[c.Put] = &ledger.Entry{
 				Version: c.Version, State: ledger.Held, Ended: !open,
 				Object: ledger.Object{Parts: 1, Extents: []ledger.Extent{{Offset: x.offset, Length: x.size}}},
 			}
 		default:
-			m.withdraw(c.Put, x)
+			s.followWithdraw(m, c.Put, x)
 			delete(m.puts, c.Put)
-			m.s.pool.Freed(ctx, m.seg, []alloc.Extent{{Space: m.seg.Space, Offset: x.offset, Size: x.size}})
+			s.pool.Freed(ctx, m.seg, []alloc.Extent{{Space: m.seg.Space, Offset: x.offset, Size: x.size}})
 		}
 		return nil
 	})
@@ -117,13 +90,13 @@ func (m *mirror) apply(ctx context.Context, batches []byte) error {
 	return err
 }
 
-// begin reserves the memory of a put and enters it.
-func (m *mirror) begin(ctx context.Context, c *ledger.Change) error {
+// followBegin reserves the memory of a put and enters it.
+func (s *Service) followBegin(ctx context.Context, m *mirror, c *ledger.Change) error {
 	x := c.Extents[0]
 	if _, known := m.puts[c.Put]; known || len(c.Extents) != 1 || x.End() > m.seg.Size {
 		return fmt.Errorf("%w: put %d begins twice, or does not lie in the segment", ledger.ErrDamaged, c.Put)
 	}
-	each, err := m.s.pool.Reserve(ctx, m.seg, []alloc.Extent{{Space: m.seg.Space, Offset: x.Offset, Size: x.Length}})
+	each, err := s.pool.Reserve(ctx, m.seg, []alloc.Extent{{Space: m.seg.Space, Offset: x.Offset, Size: x.Length}})
 	if err == nil {
 		err = each[0]
 	}
@@ -131,40 +104,40 @@ func (m *mirror) begin(ctx context.Context, c *ledger.Change) error {
 		return err
 	}
 	e := c.Clone()
-	m.enter(ctx, &e)
+	s.followEnter(ctx, m, &e)
 	return nil
 }
 
-// enter enters a put whose memory is reserved. Called in the pool's gate.
-func (m *mirror) enter(ctx context.Context, e *ledger.Entry) {
+// followEnter enters a put whose memory is reserved. Called in the pool's gate.
+func (s *Service) followEnter(ctx context.Context, m *mirror, e *ledger.Entry) {
 	x := mirrored{offset: e.Extents[0].Offset, size: e.Extents[0].Length}
-	m.s.table.NumberFrom(uint64(e.Put))
+	s.table.NumberFrom(uint64(e.Put))
 	if e.State == ledger.Held || e.Parts > 1 || e.State == ledger.Writing && e.Flags&ledger.Copied != 0 {
 		m.cold[e.Put] = e
 		m.puts[e.Put] = x
 		return
 	}
-	f := m.found(e)
+	f := s.followFound(m, e)
 	f.Parts = []segments.Extent{{Seg: m.seg, Offset: x.offset, Size: x.size, Put: e.Put}}
 	var bin objects.Bin
-	if out := m.s.table.Adopt(f, m.s.clock.Now(), 0, &bin); out == objects.Done {
+	if out := s.table.Adopt(f, s.clock.Now(), 0, &bin); out == objects.Done {
 		x.object = f.Object
 		if !f.Complete {
 			m.open[e.Put] = struct{}{}
 		}
-		if m.s.tenants != nil {
-			m.s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
+		if s.tenants != nil {
+			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
 		}
 	} else {
 		m.cold[e.Put] = replaced(x)
 	}
 	m.puts[e.Put] = x
-	m.s.displace(&bin)
+	s.displace(&bin)
 }
 
-// found describes an entry for the table.
-func (m *mirror) found(e *ledger.Entry) *objects.Found {
-	a := adoption{s: m.s, seg: m.seg, now: m.s.clock.Now()}
+// followFound describes an entry for the table.
+func (s *Service) followFound(m *mirror, e *ledger.Entry) *objects.Found {
+	a := adoption{s: s, seg: m.seg, now: s.clock.Now()}
 	return a.found(e)
 }
 
@@ -192,34 +165,34 @@ func (s *Service) displace(bin *objects.Bin) {
 	}
 }
 
-// commit notes that a put has ended.
-func (m *mirror) commit(ctx context.Context, c *ledger.Change, x mirrored) {
+// followCommit notes that a put has ended.
+func (s *Service) followCommit(ctx context.Context, m *mirror, c *ledger.Change, x mirrored) {
 	delete(m.open, c.Put)
 	e := m.cold[c.Put]
 	switch {
 	case e == nil:
-		m.s.table.Confirm(x.object, m.found(&ledger.Entry{Version: c.Version, State: ledger.Complete, Object: ledger.Object{Size: x.size}, Ending: c.Ending}), m.s.clock.Now())
+		s.table.Confirm(x.object, s.followFound(m, &ledger.Entry{Version: c.Version, State: ledger.Complete, Object: ledger.Object{Size: x.size}, Ending: c.Ending}), s.clock.Now())
 	case e.State == ledger.Writing:
 		e.State, e.Ended, e.Ending = ledger.Complete, true, c.Ending
 		if e.Parts == 1 { // A copy.
 			delete(m.cold, c.Put)
-			m.enter(ctx, e)
+			s.followEnter(ctx, m, e)
 		}
 	}
 }
 
-// withdraw takes a put out of the table.
-func (m *mirror) withdraw(p ledger.Put, x mirrored) {
+// followWithdraw takes a put out of the table.
+func (s *Service) followWithdraw(m *mirror, p ledger.Put, x mirrored) {
 	delete(m.open, p)
 	delete(m.cold, p)
 	if x.object == 0 {
 		return
 	}
 	var bin objects.Bin
-	m.s.table.Withdraw(x.object, uint64(p), &bin)
-	if m.s.tenants != nil {
+	s.table.Withdraw(x.object, uint64(p), &bin)
+	if s.tenants != nil {
 		for g := range bin.Each {
-			m.s.usage.Refund(quota.Owner(g.Key), g.Footprint)
+			s.usage.Refund(quota.Owner(g.Key), g.Footprint)
 		}
 	}
 	x.object = 0
@@ -243,10 +216,10 @@ func (s *Service) promote(ctx context.Context, r *report, seq ledger.Seq) error 
 	return nil
 }
 
-// settle mounts the segment of a mirror that was promoted, and adopts what the table does not have. Readers of the masters
+// followSettle mounts the segment of a mirror that was promoted, and adopts what the table does not have. Readers of the masters
 // before rely on what lies there until an instant. Called in the pool's gate with the mounts locked.
-func (m *mirror) settle(ctx context.Context, until lease.Instant) {
-	s, now := m.s, m.s.clock.Now()
+func (s *Service) followSettle(ctx context.Context, m *mirror, until lease.Instant) {
+	now := s.clock.Now()
 	for p := range m.open {
 		s.table.Recommit(m.puts[p].object, uint64(p))
 	}

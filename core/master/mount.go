@@ -262,10 +262,10 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 	}
 	now := s.clock.Now()
 	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout)) {
-		return model.PingReply{Status: model.ClientNeedRemount, ViewVersion: s.leads.view.Load()}, nil
+		return model.PingReply{Status: model.ClientNeedRemount, ViewVersion: s.leads.View()}, nil
 	}
 	s.health.Report(client, report, now)
-	return model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.view.Load()}, nil
+	return model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View()}, nil
 }
 
 // maxPeers bounds the reports of one ping.

@@ -28,6 +28,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/evictor"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/master/leadership"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/lineage"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -117,8 +118,8 @@ type Service struct {
 	lost  atomic.Int32
 
 	state     atomic.Int32 // a phase
-	leads     leads
-	followers followers
+	leads     leadership.Leads
+	followers leadership.Followers
 	recovered chan struct{} // closed by Recover
 	fresh     atomic.Bool   // it has followed until now: its clock has not gone on, as it should be
 	life      sync.Mutex
@@ -161,11 +162,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		stripes:   stripes{},
 		mirrors:   map[model.SegmentID]*mirror{},
 		recovered: make(chan struct{}),
-		followers: followers{heard: map[string]journal.Instant{}},
 		departed:  departed{},
 		met:       map[model.ClientID][]model.Segment{},
 		sweep:     make(chan struct{}, 1),
-		leads:     leads{now: deps.Boottime, standby: deps.Standby},
+		leads:     leadership.Leads{Now: deps.Boottime, Standby: deps.Standby},
 	}
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)
@@ -194,7 +194,7 @@ func (s *Service) Start(context.Context) error {
 	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
-	if !s.leads.standby {
+	if !s.leads.Standby {
 		s.enter(serving)
 	}
 	return nil
@@ -236,12 +236,25 @@ func (s *Service) Ready(context.Context) (string, error) {
 	return s.cfg.Version, nil
 }
 
+// phase is what a Service does.
+type phase int32
+
+const (
+	idle       phase = iota
+	following        // it takes Attach and Report, and learns what the leader writes
+	recovering       // it leads, and waits for the nodes that it has followed
+	serving
+)
+
+func (s *Service) phase() phase        { return phase(s.state.Load()) }
+func (s *Service) enter(p phase) phase { return phase(s.state.Swap(int32(p))) }
+
 // refuse is the error of a call while the master does not serve.
 func (s *Service) refuse(op string) error {
 	switch {
 	case s.phase() != serving:
 		return errs.New(errs.UnavailableInCurrentStatus, op, "the master is starting or stopping, or another one leads")
-	case !s.leads.valid():
+	case !s.leads.Valid():
 		return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the leadership of this master is not renewed, so another one may lead"),
 			"clients find the leader by themselves; check that the masters reach the service that elects them")
 	}
@@ -264,7 +277,7 @@ func (s *Service) admit(ctx context.Context, op string, items int) error {
 
 // admitNode is admit for what a node calls before it is known: also while this master takes over or follows another one.
 func (s *Service) admitNode(ctx context.Context, op string, items int) error {
-	if p := s.phase(); p == following || p == recovering && s.leads.valid() {
+	if p := s.phase(); p == following || p == recovering && s.leads.Valid() {
 		if err := ctx.Err(); err != nil {
 			return errs.Wrap(errs.RPCTimeout, op, err)
 		}

@@ -21,12 +21,6 @@ const (
 	leastTellRetry, mostTellRetry = 250 * time.Millisecond, 5 * time.Second
 )
 
-// follower is a master that follows the one that leads, and that this node tells what its ledgers have.
-type follower struct {
-	news chan struct{} // capacity 1: a ledger has changed
-	stop context.CancelFunc
-}
-
 // setFollowers has the node tell the masters at these addresses, and no others. Only the goroutine that pulls calls it.
 func (n *Node) setFollowers(ctx context.Context, addresses []string) {
 	if n.deps.Followers == nil {

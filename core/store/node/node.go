@@ -48,6 +48,12 @@ type Node struct {
 	followers map[string]*follower // by address; of the goroutine that pulls
 }
 
+// follower is a master that follows the one that leads, and that this node tells what its ledgers have.
+type follower struct {
+	news chan struct{} // capacity 1: a ledger has changed
+	stop context.CancelFunc
+}
+
 // New makes a node. It acquires nothing.
 func New(cfg Config, deps session.Deps) (*Node, error) {
 	if err := cfg.Validate(); err != nil {

@@ -4,55 +4,14 @@ import (
 	"context"
 	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/master/leadership"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// Term is a leadership among several masters. Its methods are safe for concurrent use.
-type Term interface {
-	// Epoch is higher than that of all leaderships before.
-	Epoch() uint64
-	// Until is the time before which no other master can lead. It moves on as the leadership is renewed.
-	Until() journal.Instant
-}
-
-// leads says whether this master leads. A master without rivals always does.
-type leads struct {
-	now     func() journal.Instant
-	standby bool                 // there are other masters
-	term    atomic.Pointer[term] // nil before the first leadership
-	view    atomic.Uint64
-}
-
-type term struct{ Term }
-
-// valid reports whether no other master can lead.
-func (l *leads) valid() bool {
-	if !l.standby {
-		return true
-	}
-	t := l.term.Load()
-	return t != nil && l.now() < t.Until()
-}
-
-// phase is what a Service does.
-type phase int32
-
-const (
-	idle       phase = iota
-	following        // it takes Attach and Report, and learns what the leader writes
-	recovering       // it leads, and waits for the nodes that it has followed
-	serving
-)
-
-func (s *Service) phase() phase        { return phase(s.state.Load()) }
-func (s *Service) enter(p phase) phase { return phase(s.state.Swap(int32(p))) }
 
 // recoverTick is how often a recovering master looks whether all nodes have attached.
 const recoverTick = 2 * time.Millisecond
@@ -60,15 +19,13 @@ const recoverTick = 2 * time.Millisecond
 // Lead makes a Service that is one of several masters serve, for a leadership with a number. It has started. After
 // Suspend it goes on with what it knows, which holds as long as no other master has led meanwhile. A Service that has
 // followed another master serves after Recover only.
-func (s *Service) Lead(t Term, view uint64) {
+func (s *Service) Lead(t leadership.Term, view uint64) {
 	s.mounting <- struct{}{}
 	defer s.unlockMounts()
-	if s.leads.term.Load() == nil { // A later term finds the ledgers as this Service has left them.
+	if s.leads.Begin(t, view) { // A later term finds the ledgers as this Service has left them.
 		s.epoch = ledger.Epoch(t.Epoch())
 		s.table.NumberFrom(firstPut(s.epoch))
 	}
-	s.leads.view.Store(view)
-	s.leads.term.Store(&term{t})
 	clear(s.reports)
 	s.reported = 0
 	next := serving
@@ -121,7 +78,7 @@ func (s *Service) Recover(ctx context.Context) {
 	s.table.Protect(until)
 	s.pool.Enter()
 	for _, m := range s.mirrors {
-		m.settle(ctx, until)
+		s.followSettle(ctx, m, until)
 	}
 	s.pool.Leave()
 	s.log.Info("this master has taken over what it followed", "segments", len(s.mirrors), "late_segments", late, "objects", s.table.Readable(),
@@ -145,7 +102,7 @@ func (s *Service) followed() (segments, puts int) {
 func (s *Service) missing() (n int) {
 	s.mounting <- struct{}{}
 	defer s.unlockMounts()
-	now := s.leads.now()
+	now := s.leads.Now()
 	for _, m := range s.mirrors {
 		if !m.promoted && time.Duration(now-m.heard) < silence {
 			n++
@@ -154,18 +111,8 @@ func (s *Service) missing() (n int) {
 	return n
 }
 
-const (
-	// followerTTL is how long a follower is told to the nodes after it called Follow.
-	followerTTL = 5 * time.Second
-	// maxFollowers bounds them, and maxAddress the length of an address.
-	maxFollowers, maxAddress = 16, 512
-)
-
-// followers are the masters that follow this one, with when each was heard of.
-type followers struct {
-	mu    sync.Mutex
-	heard map[string]journal.Instant
-}
+// maxAddress bounds the address of a follower, in bytes.
+const maxAddress = 512
 
 // Follow makes the address of a follower known to the nodes.
 func (s *Service) Follow(ctx context.Context, address string) error {
@@ -176,36 +123,10 @@ func (s *Service) Follow(ctx context.Context, address string) error {
 	if _, _, err := net.SplitHostPort(address); err != nil || len(address) > maxAddress {
 		return errs.New(errs.InvalidParams, op, "%.100q is no host:port", address)
 	}
-	f, now := &s.followers, s.leads.now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.expire(now)
-	if _, known := f.heard[address]; !known && len(f.heard) >= maxFollowers {
-		return errs.New(errs.InvalidParams, op, "%d masters follow this one already, the most there can be", maxFollowers)
+	if !s.followers.Add(address, s.leads.Now()) {
+		return errs.New(errs.UnavailableInCurrentStatus, op, "as many masters follow this one as may")
 	}
-	f.heard[address] = now
 	return nil
-}
-
-func (f *followers) expire(now journal.Instant) {
-	for a, at := range f.heard {
-		if time.Duration(now-at) > followerTTL {
-			delete(f.heard, a)
-		}
-	}
-}
-
-// list returns the addresses, sorted.
-func (f *followers) list(now journal.Instant) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.expire(now)
-	var out []string
-	for a := range f.heard {
-		out = append(out, a)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // learn is Attach at a master that does not lead: it says what it knows of each ledger. Called with the mounts locked.
@@ -239,13 +160,4 @@ func (s *Service) continued(ctx context.Context, client model.ClientID, l *model
 	}
 	m.lease = max(m.lease, l.Lease)
 	return m
-}
-
-// grant is the answer to the attach that a report follows.
-func (r *report) grant() model.LedgerGrant {
-	g := model.LedgerGrant{Epoch: uint64(r.epoch)}
-	if r.mirror != nil {
-		g.Tail, g.Since = true, uint64(r.mirror.seq)
-	}
-	return g
 }
