@@ -199,10 +199,20 @@ func (a *adoption) settle(ctx context.Context, f *objects.Found) {
 		// A later value took its place, or it is there twice.
 		a.dropped++
 		for _, p := range f.Parts {
-			s.pool.HoldRead(p, a.until)
+			s.holdDropped(p, f.Complete, a.now, a.until)
 		}
 	}
 	s.reclaim(ctx, &bin, history.ReplacedByUpsert, false)
+}
+
+// holdDropped keeps the memory of a value that is not adopted: until readers of the masters before must have ended, or, if the put
+// has not ended, until its writer must have.
+func (s *Service) holdDropped(e segments.Extent, ended bool, now, until lease.Instant) {
+	if ended {
+		s.pool.HoldRead(e, until)
+	} else {
+		s.pool.HoldPut(e, now.Add(s.cfg.PutReleaseTimeout))
+	}
 }
 
 // expireStripes gives up the stripes whose other parts do not come. Called with the mounts locked.
@@ -215,7 +225,7 @@ func (s *Service) expireStripes(ctx context.Context, now lease.Instant) {
 		s.pool.Enter()
 		for _, p := range x.Parts {
 			if p.Seg != nil {
-				s.pool.HoldRead(p, x.until)
+				s.holdDropped(p, x.Complete, now, x.until)
 			}
 		}
 		s.pool.Leave()

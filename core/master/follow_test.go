@@ -212,6 +212,43 @@ func TestAnotherLedgerIsReadAnew(t *testing.T) {
 	})
 }
 
+// TestTheWriterOfAReplacedPutMayGoOn: memory of an unfinished put that a later value has replaced is held as long as its writer
+// may go on, by a master that reads the ledgers and by one that was told them.
+func TestTheWriterOfAReplacedPutMayGoOn(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m, k := startStandby(t), newKeeper(t, 1, 8, 8)
+			write := func(i int, put ledger.Put, end bool) {
+				id := k.segs[i].ID
+				_, err := k.logs[id].Fence(1, 0)
+				require.NoError(t, err)
+				var b ledger.Batch
+				b.Begin(put, &ledger.Object{Name: "k", Size: page, Parts: 1, Extents: []ledger.Extent{{Length: page}}})
+				if end {
+					b.Commit(put, ledger.Ending{})
+				}
+				_, err = k.logs[id].Append(b.Bytes(1, k.logs[id].Seq()+1))
+				require.NoError(t, err)
+			}
+			write(0, 5, false)
+			write(1, 9, true)
+			if warm {
+				m.Learn()
+				k.tell(m)
+				m.takeOver(k)
+			} else {
+				m.lead()
+				k.join(m)
+			}
+			time.Sleep(30 * time.Second) // Readers have ended, the writer may go on for put_start_release_timeout_sec.
+			require.Equal(t, [3]uint64{page, 0, page}, usage(m)[k.segs[0].ID])
+			time.Sleep(30 * time.Second)
+			require.Equal(t, [3]uint64{}, usage(m)[k.segs[0].ID])
+			require.Equal(t, []string{"k"}, m.here())
+		})
+	}
+}
+
 // deed is one step of a history.
 type deed struct {
 	Kind   string

@@ -73,10 +73,10 @@ func (s *Service) followApply(ctx context.Context, m *mirror, batches []byte) er
 		case ledger.Committed:
 			s.followCommit(ctx, m, c, x)
 		case ledger.Unlinked:
-			_, open := m.open[c.Put]
+			ended := m.ended(c.Put)
 			s.followWithdraw(m, c.Put, x)
 			m.cold[c.Put] = &ledger.Entry{
-				Version: c.Version, State: ledger.Held, Ended: !open,
+				Version: c.Version, State: ledger.Held, Ended: ended,
 				Object: ledger.Object{Parts: 1, Extents: []ledger.Extent{{Offset: x.offset, Length: x.size}}},
 			}
 		default:
@@ -129,7 +129,7 @@ func (s *Service) followEnter(ctx context.Context, m *mirror, e *ledger.Entry) {
 			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
 		}
 	} else {
-		m.cold[e.Put] = replaced(x)
+		m.cold[e.Put] = replaced(x, e.Ended)
 	}
 	m.puts[e.Put] = x
 	s.displace(&bin)
@@ -142,8 +142,8 @@ func (s *Service) followFound(m *mirror, e *ledger.Entry) *objects.Found {
 }
 
 // replaced is the cold entry of a value that a later one has replaced.
-func replaced(x mirrored) *ledger.Entry {
-	return &ledger.Entry{Object: ledger.Object{Extents: []ledger.Extent{{Offset: x.offset, Length: x.size}}}}
+func replaced(x mirrored, ended bool) *ledger.Entry {
+	return &ledger.Entry{Ended: ended, Object: ledger.Object{Extents: []ledger.Extent{{Offset: x.offset, Length: x.size}}}}
 }
 
 // displace notes that later values have replaced the objects in a bin. The records of these follow.
@@ -159,7 +159,7 @@ func (s *Service) displace(bin *objects.Bin) {
 			}
 			x := m.puts[e.Put]
 			x.object = 0
-			m.puts[e.Put], m.cold[e.Put] = x, replaced(x)
+			m.puts[e.Put], m.cold[e.Put] = x, replaced(x, m.ended(e.Put))
 			delete(m.open, e.Put)
 		}
 	}
@@ -227,7 +227,7 @@ func (s *Service) followSettle(ctx context.Context, m *mirror, until lease.Insta
 	for p, e := range m.cold {
 		if e.State == 0 {
 			x := e.Extents[0]
-			s.pool.HoldRead(segments.Extent{Seg: m.seg, Offset: x.Offset, Size: x.Length, Put: p}, until)
+			s.holdDropped(segments.Extent{Seg: m.seg, Offset: x.Offset, Size: x.Length, Put: p}, e.Ended, now, until)
 			continue
 		}
 		a.enter(ctx, e)
@@ -243,4 +243,13 @@ func (s *Service) publish(m *segments.Segment, now lease.Instant) {
 	s.health.Mount(m, now)
 	s.registry.Add(m)
 	s.usage.SetCapacity(s.registry.View().Capacity)
+}
+
+// ended reports whether the writer of a put has ended.
+func (m *mirror) ended(p ledger.Put) bool {
+	if e := m.cold[p]; e != nil {
+		return e.Ended
+	}
+	_, open := m.open[p]
+	return !open
 }
