@@ -32,10 +32,7 @@ type adoption struct {
 	// now is the instant of the adoption, until that when readers of the masters before must have ended: their masters
 	// were valid for journal.Validity after they heard of the node, and granted leases until then.
 	now, until lease.Instant
-	last       uint64              // the end of the extent before
 	follow     func(*ledger.Entry) // enters it where the segment is only followed, else nil
-	batch      []alloc.Extent
-	entries    []ledger.Entry // of batch
 
 	objects, unfinished, held, dropped, refused int
 }
@@ -60,7 +57,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 	err = s.pool.AddSpace(ctx, m)
 	if err == nil {
 		feed.Add(m.ID, m.Ledger)
-		err = a.run(ctx, r.pieces)
+		err = a.run(ctx, r)
 	}
 	s.pool.Leave()
 	if err != nil {
@@ -85,44 +82,84 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 	return nil
 }
 
-// run decodes the pieces of a report and enters what they have.
-func (a *adoption) run(ctx context.Context, pieces [][]byte) error {
-	for i, p := range pieces {
-		pieces[i] = nil
-		if len(p) == 0 {
-			continue
+// leastEntry is less than what any entry of a report takes, in bytes.
+const leastEntry = 16
+
+// piece is what one piece of a report has.
+type piece struct {
+	entries []ledger.Entry
+	extents []alloc.Extent // of the entries
+	err     error
+}
+
+// run enters what the pieces of a report have. Another goroutine decodes the next pieces meanwhile.
+func (a *adoption) run(ctx context.Context, r *report) error {
+	a.s.table.Reserve(int(min(r.puts, uint64(r.bytes/leastEntry))))
+	decoded, used, stop := make(chan piece, 1), make(chan piece, 2), make(chan struct{})
+	used <- piece{}
+	used <- piece{}
+	go a.decode(r.pieces, decoded, used, stop)
+	defer func() {
+		close(stop)
+		for range decoded { // It ends when the other goroutine has.
 		}
-		err := ledger.Entries(p, func(e *ledger.Entry) error {
-			x := e.Extents[0]
-			if len(e.Extents) != 1 || x.Offset < a.last || x.End() > a.seg.Size {
-				return fmt.Errorf("%w: put %d lies at %d to %d, where the memory is in use until %d, of %d bytes", ledger.ErrDamaged, e.Put, x.Offset, x.End(), a.last, a.seg.Size)
-			}
-			a.last = x.End()
-			a.batch = append(a.batch, alloc.Extent{Space: a.seg.Space, Offset: x.Offset, Size: x.Length})
-			a.entries = append(a.entries, *e)
-			return nil
-		})
-		if err == nil {
-			err = a.flush(ctx)
+	}()
+	for p := range decoded {
+		if p.err != nil {
+			return p.err
 		}
-		if err != nil {
+		if err := a.enterAll(ctx, &p); err != nil {
 			return err
 		}
+		used <- piece{entries: p.entries[:0], extents: p.extents[:0]}
 	}
 	return nil
 }
 
-// flush reserves the memory of the entries and enters them.
-func (a *adoption) flush(ctx context.Context) error {
-	if len(a.batch) == 0 {
-		return nil
+// decode decodes pieces into memory that was used before, until one is damaged or stop is closed.
+func (a *adoption) decode(pieces [][]byte, to chan<- piece, used <-chan piece, stop <-chan struct{}) {
+	defer close(to)
+	last := uint64(0) // the end of the extent before
+	for i, b := range pieces {
+		pieces[i] = nil
+		if len(b) == 0 {
+			continue
+		}
+		var p piece
+		select {
+		case p = <-used:
+		case <-stop:
+			return
+		}
+		p.err = ledger.Entries(b, func(e *ledger.Entry) error {
+			x := e.Extents[0]
+			if len(e.Extents) != 1 || x.Offset < last || x.End() > a.seg.Size {
+				return fmt.Errorf("%w: put %d lies at %d to %d, where the memory is in use until %d, of %d bytes", ledger.ErrDamaged, e.Put, x.Offset, x.End(), last, a.seg.Size)
+			}
+			last = x.End()
+			p.extents = append(p.extents, alloc.Extent{Space: a.seg.Space, Offset: x.Offset, Size: x.Length})
+			p.entries = append(p.entries, *e)
+			return nil
+		})
+		select {
+		case to <- p:
+		case <-stop:
+			return
+		}
+		if p.err != nil {
+			return
+		}
 	}
-	each, err := a.s.pool.Reserve(ctx, a.seg, a.batch)
+}
+
+// enterAll reserves the memory of the entries of a piece and enters them.
+func (a *adoption) enterAll(ctx context.Context, p *piece) error {
+	each, err := a.s.pool.Reserve(ctx, a.seg, p.extents)
 	if err != nil {
 		return err
 	}
-	for i := range a.entries {
-		e := &a.entries[i]
+	for i := range p.entries {
+		e := &p.entries[i]
 		if each[i] != nil {
 			a.refused++
 			a.seg.Ledger.Gone(e.Put)
@@ -130,7 +167,6 @@ func (a *adoption) flush(ctx context.Context) error {
 		}
 		a.enter(ctx, e)
 	}
-	a.batch, a.entries = a.batch[:0], a.entries[:0]
 	return nil
 }
 

@@ -49,7 +49,7 @@ func BenchmarkAdopt(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		m, stop := bareMaster(b)
-		got, err := m.Attach(context.Background(), model.UUID{Hi: 1, Lo: 1}, []model.LedgerState{{Segment: seg, Fence: 1, Seq: uint64(seq)}})
+		got, err := m.Attach(context.Background(), model.UUID{Hi: 1, Lo: 1}, []model.LedgerState{{Segment: seg, Fence: 1, Seq: uint64(seq), Puts: keys}})
 		require.NoError(b, err)
 		b.StartTimer()
 		for i, p := range pieces {

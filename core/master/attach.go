@@ -89,7 +89,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
-	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, wiped: l.Wiped, heard: s.clock.Now(), mirror: known}
+	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, heard: s.clock.Now(), mirror: known}
 	s.reports[l.Segment.ID] = r
 	return r.grant()
 }

@@ -26,6 +26,7 @@ type report struct {
 	lease  time.Duration // the longest of the masters before
 	wiped  bool
 	mirror *mirror // what this master knows of the ledger already, nil for nothing
+	puts   uint64  // how many there are, as the node says
 	pieces [][]byte
 	bytes  int
 	heard  lease.Instant

@@ -36,7 +36,7 @@ func (s *Service) newMirror(ctx context.Context, r *report, seq ledger.Seq) erro
 	s.pool.Enter()
 	err = s.pool.AddSpace(ctx, seg)
 	if err == nil {
-		err = a.run(ctx, r.pieces)
+		err = a.run(ctx, r)
 	}
 	s.pool.Leave()
 	if err == nil && a.refused > 0 {

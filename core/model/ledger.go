@@ -8,6 +8,8 @@ type LedgerState struct {
 	// Fence is the epoch of the last master that the ledger obeyed, 0 for none, and Seq the number of its last
 	// batch.
 	Fence, Seq uint64
+	// Puts is how many puts the ledger has, about.
+	Puts uint64
 	// Lease is the longest time for which one of the ledger's masters let readers rely on what lies there.
 	Lease time.Duration
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.

@@ -81,7 +81,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 				states := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) model.LedgerState {
 					return model.LedgerState{
 						Segment: model.Segment{ID: id, Size: rapid.Uint64Range(0, 9).Draw(t, "size")}, Fence: epoch, Seq: seq,
-						Lease: time.Duration(rapid.Uint16().Draw(t, "lease")) * time.Millisecond, Wiped: rapid.Bool().Draw(t, "wiped"),
+						Lease: time.Duration(rapid.Uint16().Draw(t, "lease")) * time.Millisecond, Wiped: rapid.Bool().Draw(t, "wiped"), Puts: rapid.Uint64Range(0, 1).Draw(t, "puts"),
 					}
 				}), 1, 4).Draw(rt, "states")
 				both(func(m store.Master) (any, error) { return m.Attach(ctx, c, states) })

@@ -36,7 +36,8 @@ func (f *Found) replica() replica { return replica{id: uint64(f.Parts[0].Put), p
 func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 	r := f.replica()
 	t.NumberFrom(r.id + uint64(len(r.parts)) - 1)
-	i, s, o := t.open(f.Key)
+	h := t.Print(f.Key)
+	i, s, o := t.openAt(f.Key, h)
 	defer s.mu.Unlock()
 	if !r.alive() {
 		return Missing
@@ -53,13 +54,13 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
-	t.adoptObject(i, s, f, now, until)
+	t.adoptObject(i, s, f, h, now, until)
 	return Done
 }
 
 // adoptObject enters a replica as that of a new object.
-func (t *Table) adoptObject(i int, s *shard, f *Found, now, until lease.Instant) {
-	o := s.slots.add(f.Key, t.Print(f.Key))
+func (t *Table) adoptObject(i int, s *shard, f *Found, h uint64, now, until lease.Instant) {
+	o := s.slots.add(f.Key, h)
 	f.Object = idOf(i, o)
 	o.since = now
 	o.setCreator(f.Writer)

@@ -35,6 +35,9 @@ func (t *slots) find(key string, h uint64) *object {
 	return t.at(number - 1)
 }
 
+// reserve makes space for n more keys.
+func (t *slots) reserve(n int) { t.index.Reserve(n, t.hashAt) }
+
 // add enters a key of hash h that is not there and returns its object, empty but for key, slot and
 // generation.
 func (t *slots) add(key string, h uint64) *object {

@@ -14,6 +14,7 @@ package objects
 
 import (
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,21 @@ func (t *Table) NumberFrom(n uint64) {
 	}
 }
 
+// Reserve makes space for about n more objects, so that entering them does not grow the indexes of the shards again and again.
+func (t *Table) Reserve(n int) {
+	each := n / Shards
+	if each == 0 {
+		return
+	}
+	each += 4 * int(math.Sqrt(float64(each))) // Shards differ.
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		s.slots.reserve(each)
+		s.mu.Unlock()
+	}
+}
+
 // Len returns how many objects there are, unfinished ones included.
 func (t *Table) Len() int { return int(t.count.Load()) }
 
@@ -111,8 +127,10 @@ func (t *Table) Print(key string) uint64 {
 }
 
 // open locks the shard of a key and returns its object, or nil if there is none.
-func (t *Table) open(key string) (i int, s *shard, o *object) {
-	h := t.Print(key)
+func (t *Table) open(key string) (i int, s *shard, o *object) { return t.openAt(key, t.Print(key)) }
+
+// openAt is open of a key with its fingerprint.
+func (t *Table) openAt(key string, h uint64) (i int, s *shard, o *object) {
 	i = int(h & (Shards - 1))
 	s = &t.shards[i]
 	s.mu.Lock()

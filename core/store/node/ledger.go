@@ -80,7 +80,7 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return model.LedgerState{
-		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped,
+		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()),
 	}
 }
 

@@ -91,10 +91,22 @@ func (x *Index) next(at uint32) uint32 {
 	return 0
 }
 
+// Reserve makes space for n more entries, so that adding them never grows the index. hashOf is that of Add.
+func (x *Index) Reserve(n int, hashOf func(number uint32) uint64) {
+	if need := (2*(uint64(x.count)+uint64(max(n, 0))) + maxLoad - 1) / maxLoad; need > uint64(len(x.buckets)) {
+		x.resize(int(need), hashOf)
+	}
+}
+
 // grow makes half as many buckets more, and those that the allocator has to give anyway.
 func (x *Index) grow(hashOf func(number uint32) uint64) {
+	x.resize(max(len(x.buckets)*3/2, len(x.buckets)+1), hashOf)
+}
+
+// resize makes at least n buckets.
+func (x *Index) resize(n int, hashOf func(number uint32) uint64) {
 	old := *x
-	buckets := slices.Grow([]bucket(nil), max(len(old.buckets)*3/2, len(old.buckets)+1))
+	buckets := slices.Grow([]bucket(nil), n)
 	x.buckets = buckets[:cap(buckets)]
 	clear(x.buckets)
 	// The keys are all over the memory: asking for several in a row waits for them at once.

@@ -88,6 +88,29 @@ func TestAgainstMap(t *testing.T) {
 	}
 }
 
+// TestReserve: an index that was made large enough finds what it had, and does not grow.
+func TestReserve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x Index
+		hashOf := func(number uint32) uint64 { return Mix(uint64(number)) }
+		add := func(from, n uint32) {
+			for i := from; i < from+n; i++ {
+				x.Add(hashOf(i), i, hashOf)
+			}
+		}
+		before, more := rapid.Uint32Range(0, 500).Draw(t, "before"), rapid.Uint32Range(0, 5000).Draw(t, "more")
+		add(1, before)
+		x.Reserve(int(more), hashOf)
+		buckets := len(x.buckets)
+		add(1+before, more)
+		require.Len(t, x.buckets, buckets)
+		for i := uint32(1); i <= before+more; i++ {
+			require.Equal(t, i, x.Find(hashOf(i), func(n uint32) bool { return n == i }))
+		}
+		require.Zero(t, x.Find(hashOf(before+more+1), func(n uint32) bool { return n == before+more+1 }))
+	})
+}
+
 // TestLargeAndSteady: a hundred thousand entries are found, take few bytes, and turn over
 // without growth and without searches that get longer.
 func TestLargeAndSteady(t *testing.T) {

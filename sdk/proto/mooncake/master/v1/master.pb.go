@@ -634,7 +634,9 @@ type LedgerState struct {
 	// The longest lease of the masters that wrote it, in milliseconds.
 	LeaseMs uint64 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// What the ledger had was lost.
-	Wiped         bool `protobuf:"varint,5,opt,name=wiped,proto3" json:"wiped,omitempty"`
+	Wiped bool `protobuf:"varint,5,opt,name=wiped,proto3" json:"wiped,omitempty"`
+	// How many puts the ledger has, about.
+	Puts          uint64 `protobuf:"varint,6,opt,name=puts,proto3" json:"puts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +704,13 @@ func (x *LedgerState) GetWiped() bool {
 		return x.Wiped
 	}
 	return false
+}
+
+func (x *LedgerState) GetPuts() uint64 {
+	if x != nil {
+		return x.Puts
+	}
+	return 0
 }
 
 type AttachRequest struct {
@@ -4764,13 +4773,14 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\x9d\x01\n" +
+	"\x17RemountSegmentsResponse\"\xb1\x01\n" +
 	"\vLedgerState\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\x04R\aleaseMs\x12\x14\n" +
-	"\x05wiped\x18\x05 \x01(\bR\x05wiped\"|\n" +
+	"\x05wiped\x18\x05 \x01(\bR\x05wiped\x12\x12\n" +
+	"\x04puts\x18\x06 \x01(\x04R\x04puts\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
 	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
