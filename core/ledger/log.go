@@ -35,6 +35,8 @@ type Log struct {
 	starts []uint32 // of the batches since area.before, in the memory
 	batch  Batch    // of snapshots
 	order  []placed
+	guard  *Guard // nil without one
+	begun  []Put  // scratch of settle
 	// step, where a test set it, is called after every store that another process could find.
 	step func()
 }
@@ -221,7 +223,7 @@ func (l *Log) Append(batch []byte) (Seq, error) {
 	l.area.length += uint64(f.size)
 	lengthWord(b, l.which).Store(l.area.length)
 	l.stepped()
-	l.index.settle()
+	l.settle()
 	l.seq = f.seq
 	l.starts = append(l.starts, uint32(at))
 	return l.seq, nil

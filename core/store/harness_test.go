@@ -150,7 +150,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	}
 	var err error
 	m.engine, err = transfer.New(ecfg, transfer.Deps{
-		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
+		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true, Guards: true}},
 	})
 	require.NoError(p.t, err)
 	if o.master == nil {

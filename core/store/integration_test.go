@@ -71,7 +71,7 @@ func (c *cluster) member(o memberOptions) *member {
 	if o.engine != nil {
 		o.engine(&ecfg)
 	}
-	carriers := []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}}
+	carriers := []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true, Guards: true}}
 	if o.shm {
 		near, err := shm.Factory().New(shm.Factory().DefaultConfig())
 		require.NoError(t, err)

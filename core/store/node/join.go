@@ -100,6 +100,7 @@ func (n *Node) keepMounted(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			n.refused.report(n.deps)
 			if n.joined.Load() {
 				lost = n.check(ctx, lost)
 			}

@@ -33,6 +33,9 @@ func (n *Node) mount(ctx context.Context, segments []*segment) error {
 	if !n.plain.Swap(true) {
 		n.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
 	}
+	for _, s := range n.staying() {
+		s.guard.Enforce(false)
+	}
 	return n.mountEach(ctx, segments)
 }
 
@@ -53,8 +56,12 @@ func (n *Node) attach(ctx context.Context, segments []*segment) error {
 		if _, err := n.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
 			return errs.Wrap(errs.Internal, "store node: attach", err)
 		}
+		s.guard.Enforce(true)
 		if g.Resume {
 			continue
+		}
+		if err := n.settle(ctx, s); err != nil { // What the report does not have is free.
+			return err
 		}
 		if err := n.report(ctx, s, g.Epoch); err != nil {
 			if errs.Is(err, errs.ChecksumMismatch) {
@@ -89,7 +96,8 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 	defer n.session.Record("Report", time.Now())
 	var pieces [][]byte
-	seq, err := n.ledgerOf(s).Snapshot(reportPiece, func(batch []byte) error {
+	l := n.ledgerOf(s)
+	seq, err := l.Snapshot(reportPiece, func(batch []byte) error {
 		pieces = append(pieces, append([]byte(nil), batch...))
 		return nil
 	})
@@ -112,6 +120,11 @@ func (n *Node) report(ctx context.Context, s *segment, epoch uint64) error {
 			return err
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.ledger == l {
+		s.acked = max(s.acked, seq)
+	}
 	return nil
 }
 
@@ -129,9 +142,10 @@ func (n *Node) wipe(s *segment, cause error) {
 		return
 	}
 	n.deps.Log.Error("the objects of a segment are lost: its ledger cannot be used", "segment", s.ID.String(), "error", cause)
+	fresh.SetGuard(&s.guard.Guard)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s.ledger, s.wiped = fresh, true
+	s.ledger, s.acked, s.wiped = fresh, 0, true
 }
 
 // follow applies what the master writes into the ledgers, until the context ends.
@@ -148,7 +162,7 @@ func (n *Node) follow(ctx context.Context) {
 		got, err := n.master.Pull(ctx, n.session.ID(), round, n.acks())
 		if err == nil {
 			pause, round = leastPullPause, got.Round
-			n.apply(got.Batches)
+			n.apply(ctx, got.Batches)
 			continue
 		}
 		round = 0
@@ -173,22 +187,24 @@ func (n *Node) acks() []model.LedgerAck {
 	var out []model.LedgerAck
 	for _, s := range n.segments {
 		if epoch := s.ledger.Fenced(); s.mounted && epoch != 0 {
-			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.ledger.Seq())})
+			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.acked)})
 		}
 	}
 	return out
 }
 
 // apply applies batches. Those of a master that a later one has deposed are refused by the ledger.
-func (n *Node) apply(batches []model.LedgerBatch) {
+func (n *Node) apply(ctx context.Context, batches []model.LedgerBatch) {
 	for _, b := range batches {
 		s := n.segmentOf(b.Segment)
 		if s == nil {
 			continue
 		}
-		_, err := n.ledgerOf(s).Append(b.Bytes)
+		l := n.ledgerOf(s)
+		seq, err := l.Append(b.Bytes)
 		switch {
 		case err == nil:
+			n.acknowledge(ctx, s, l, seq)
 		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrGap):
 			n.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
 		default:

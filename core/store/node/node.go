@@ -45,6 +45,7 @@ type Node struct {
 	remount   chan struct{} // capacity 1: the master does not know the node
 	attached  chan struct{} // capacity 1: a segment was attached
 	plain     atomic.Bool   // the master keeps no ledgers
+	refused   *refusals
 }
 
 // New makes a node. It acquires nothing.
@@ -65,6 +66,7 @@ func New(cfg Config, deps session.Deps) (*Node, error) {
 		}
 		return 0
 	})
+	n.refused = &refusals{total: r.Counter("mooncake_node_writes_refused_total", "Writes of peers that were refused because no unfinished put had the memory.")}
 	n.tasks = newTaskRunner(n, &r)
 	if r.Err != nil {
 		n.closeSession()
