@@ -137,6 +137,10 @@ func (w *watched) allows(offset, size uint64) Put {
 func (w *watched) write(t *rapid.T) {
 	offset := uint64(rapid.IntRange(0, cell*cells).Draw(t, "offset"))
 	size := uint64(rapid.IntRange(1, 4*cell).Draw(t, "size"))
+	if p, ok := w.some(t); ok && rapid.IntRange(0, 3).Draw(t, "astray") > 0 { // All of an extent, or a byte more or less.
+		e := rapid.SampledFrom(w.lies[p]).Draw(t, "extent")
+		offset, size = e.Offset, e.Length+uint64(rapid.IntRange(-1, 1).Draw(t, "more"))
+	}
 	by := &writer{of: w.allows(offset, size)}
 	by.id = w.guard.BeginWrite(offset, size, by)
 	require.Equal(t, by.of != 0, by.id != 0, "a write of %d bytes at %d, allowed for put %d", size, offset, by.of)
@@ -188,6 +192,11 @@ func TestGuardModel(t *testing.T) {
 			"":      w.check,
 			"batch": w.batch,
 			"write": w.write,
+			"writes": func(t *rapid.T) {
+				for range 4 {
+					w.write(t)
+				}
+			},
 			"end": func(t *rapid.T) {
 				if n := len(w.writes); n > 0 {
 					i := rapid.IntRange(0, n-1).Draw(t, "which")
