@@ -8,6 +8,16 @@ import (
 // leafSize is the most extents of one leaf of an extentIndex.
 const leafSize = 256
 
+// unfinished is a put that may write, or has writes in progress.
+type unfinished struct {
+	id      Put
+	extents []Extent
+	one     [1]Extent // of extents, as a rule
+	writes  int
+	open    bool // it may write
+	gone    bool // its memory is not its own any more
+}
+
 // owned is an extent with the put that has it.
 type owned struct {
 	Extent

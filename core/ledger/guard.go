@@ -25,23 +25,13 @@ import (
 type Guard struct {
 	mu       sync.Mutex
 	enforced bool
-	log      *Log // whose puts these are
+	of       any // the Log whose puts these are
 	puts     map[Put]*unfinished
 	extents  extentIndex // of the puts that may write
 	writes   []write     // those in progress: WriteID is the index plus 1
 	free     []transport.WriteID
 	astray   int           // writes in progress of puts that are gone
 	settled  chan struct{} // closed and forgotten when astray becomes 0; nil if nobody waits
-}
-
-// unfinished is a put that may write, or has writes in progress.
-type unfinished struct {
-	id      Put
-	extents []Extent
-	one     [1]Extent // of extents, as a rule
-	writes  int
-	open    bool // it may write
-	gone    bool // its memory is not its own any more
 }
 
 // write is one write in progress. put is nil if it began before the guard was enforced.
@@ -180,62 +170,5 @@ func (g *Guard) end(p Put, gone bool) {
 	}
 	if u.writes == 0 || gone {
 		delete(g.puts, p)
-	}
-}
-
-// SetGuard makes a guard follow the ledger. The puts that it had of another one are gone.
-func (l *Log) SetGuard(g *Guard) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for p := range g.puts {
-		g.end(p, true)
-	}
-	g.log, l.guard = l, g
-	for p, m := range l.index.puts {
-		l.admit(p, m)
-	}
-}
-
-// admit lets a put write if it is unfinished, unless its record is damaged by now, which Snapshot finds. The caller
-// holds the locks of ledger and guard.
-func (l *Log) admit(p Put, m mark) {
-	if m.state != Writing {
-		return
-	}
-	c := cursor{extents: l.index.scratch}
-	if _, o, err := l.object(&c, p, m); err == nil {
-		l.guard.begin(p, o.Extents)
-	}
-	l.index.scratch = c.extents
-}
-
-// settle applies what was staged, also to the guard, for which puts end before others begin: a put may get memory in
-// the batch that frees it.
-func (l *Log) settle() {
-	g := l.guard
-	if g == nil {
-		l.index.settle()
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.log != l { // Another ledger took its place.
-		l.index.settle()
-		return
-	}
-	begun := l.begun[:0]
-	for p, m := range l.index.staged {
-		if m.state != Writing {
-			g.end(p, m.state == 0)
-		} else if l.index.puts[p].state != Writing {
-			begun = append(begun, p)
-		}
-	}
-	l.begun = begun
-	l.index.settle()
-	for _, p := range begun {
-		l.admit(p, l.index.puts[p])
 	}
 }

@@ -229,6 +229,63 @@ func (l *Log) Append(batch []byte) (Seq, error) {
 	return l.seq, nil
 }
 
+// SetGuard makes a guard follow the ledger. The puts that it had of another one are gone.
+func (l *Log) SetGuard(g *Guard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p := range g.puts {
+		g.end(p, true)
+	}
+	g.of, l.guard = l, g
+	for p, m := range l.index.puts {
+		l.admit(p, m)
+	}
+}
+
+// admit lets a put write if it is unfinished, unless its record is damaged by now, which Snapshot finds. The caller
+// holds the locks of ledger and guard.
+func (l *Log) admit(p Put, m mark) {
+	if m.state != Writing {
+		return
+	}
+	c := cursor{extents: l.index.scratch}
+	if _, o, err := l.object(&c, p, m); err == nil {
+		l.guard.begin(p, o.Extents)
+	}
+	l.index.scratch = c.extents
+}
+
+// settle applies what was staged, also to the guard, for which puts end before others begin: a put may get memory in
+// the batch that frees it.
+func (l *Log) settle() {
+	g := l.guard
+	if g == nil {
+		l.index.settle()
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of != l { // Another ledger took its place.
+		l.index.settle()
+		return
+	}
+	begun := l.begun[:0]
+	for p, m := range l.index.staged {
+		if m.state != Writing {
+			g.end(p, m.state == 0)
+		} else if l.index.puts[p].state != Writing {
+			begun = append(begun, p)
+		}
+	}
+	l.begun = begun
+	l.index.settle()
+	for _, p := range begun {
+		l.admit(p, l.index.puts[p])
+	}
+}
+
 // Since returns the batches after s, and the number of the last one. It returns ErrGap where they were
 // rewritten since: the caller takes a Snapshot then.
 func (l *Log) Since(s Seq) ([]byte, Seq, error) {

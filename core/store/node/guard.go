@@ -1,24 +1,14 @@
 package node
 
 import (
-	"context"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/session"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-)
-
-const (
-	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
-	strayGrace = 100 * time.Millisecond
-	// strayTimeout bounds the wait for such writes, before the node goes on without the acknowledgement.
-	strayTimeout = time.Second
 )
 
 // guard is the guard of a segment's memory. It counts what it refuses.
@@ -65,27 +55,4 @@ func (r *refusals) report(d session.Deps) {
 			"writes", r.count, "segment", r.segment.String(), "last_offset", r.offset, "last_size", r.size)
 	}
 	r.count = 0
-}
-
-// settle returns when no write is in progress into memory of the segment that its ledger calls free.
-func (n *Node) settle(ctx context.Context, s *segment) error {
-	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
-	defer cancel()
-	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), s.guard.Settle(ctx, strayGrace))
-}
-
-// acknowledge lets the master know that the ledger of a segment has a batch, once nobody writes any more where the
-// batch says that memory is free. Otherwise the master sends the batch again.
-func (n *Node) acknowledge(ctx context.Context, s *segment, l *ledger.Log, seq ledger.Seq) {
-	if err := n.settle(ctx, s); err != nil {
-		if ctx.Err() == nil {
-			n.deps.Log.Error("a batch for a ledger is not acknowledged: a transport does not let go of memory that is to be used again", "error", err)
-		}
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s.ledger == l {
-		s.acked = max(s.acked, seq)
-	}
 }

@@ -17,6 +17,10 @@ const (
 	reportPiece = 256 << 10
 	// leastPullPause and mostPullPause bound the pause after a pull that failed.
 	leastPullPause, mostPullPause = 50 * time.Millisecond, 250 * time.Millisecond
+	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
+	strayGrace = 100 * time.Millisecond
+	// strayTimeout bounds the wait for such writes, before the node goes on without the acknowledgement.
+	strayTimeout = time.Second
 )
 
 // mount makes segments known to the master: with their ledgers, or without where the master keeps none.
@@ -150,7 +154,7 @@ func (n *Node) wipe(s *segment, cause error) {
 
 // follow applies what the master writes into the ledgers, until the context ends.
 func (n *Node) follow(ctx context.Context) {
-	for pause, round := leastPullPause, uint64(0); ; {
+	for pause, round := leastPullPause, uint64(0); ctx.Err() == nil; {
 		if len(n.acks()) == 0 {
 			select {
 			case <-n.attached:
@@ -211,6 +215,29 @@ func (n *Node) apply(ctx context.Context, batches []model.LedgerBatch) {
 			n.wipe(s, fmt.Errorf("the master's records do not fit: %w", err))
 			n.requestMount()
 		}
+	}
+}
+
+// settle returns when no write is in progress into memory of the segment that its ledger calls free.
+func (n *Node) settle(ctx context.Context, s *segment) error {
+	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
+	defer cancel()
+	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), s.guard.Settle(ctx, strayGrace))
+}
+
+// acknowledge lets the master know that the ledger of a segment has a batch, once nobody writes any more where the
+// batch says that memory is free. Otherwise the master sends the batch again.
+func (n *Node) acknowledge(ctx context.Context, s *segment, l *ledger.Log, seq ledger.Seq) {
+	if err := n.settle(ctx, s); err != nil {
+		if ctx.Err() == nil {
+			n.deps.Log.Error("a batch for a ledger is not acknowledged: a transport does not let go of memory that is to be used again", "error", err)
+		}
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.ledger == l {
+		s.acked = max(s.acked, seq)
 	}
 }
 
