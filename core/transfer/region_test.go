@@ -158,6 +158,7 @@ func TestGuard(t *testing.T) {
 	_, err := a.Register(t.Context(), transfer.Memory{Bytes: a.mem, FD: -1, Access: transport.AccessRemote, Guard: shut{}})
 	require.NoError(t, err)
 	require.NoError(t, a.Publish(t.Context()))
+	require.Equal(t, []string{"asks"}, a.Guarding())
 	value := pattern(100, 1)
 	for _, from := range []*node{w.node("b", []string{"asks"}, 0), a} {
 		err := from.move(transport.Write, a, 10, value)

@@ -59,7 +59,8 @@ func (n *Node) join(ctx context.Context) {
 		if late {
 			level = slog.LevelWarn // As visible as the failure before.
 		}
-		n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size())
+		n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size(),
+			"guarding_transports", n.engine.Guarding())
 	case late && !known && ctx.Err() == nil:
 		n.deps.Log.Warn("mounting failed, trying on", "error", err)
 	}
