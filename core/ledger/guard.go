@@ -31,7 +31,7 @@ type Guard struct {
 	writes   []write     // those in progress: WriteID is the index plus 1
 	free     []transport.WriteID
 	astray   int           // writes in progress of puts that are gone
-	settled  chan struct{} // closed and forgotten when astray becomes 0; nil if nobody waits
+	settled  chan struct{} // closed and forgotten when astray becomes 0; nil if no goroutine waits
 }
 
 // write is one write in progress. put is nil if it began before the guard was enforced.

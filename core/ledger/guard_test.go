@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,12 @@ import (
 
 // writer counts how often it was cut.
 type writer struct {
-	cuts int
+	cuts atomic.Int32
 	id   transport.WriteID
 	of   Put // 0 for one that began before the guard was enforced, outside of every put
 }
 
-func (w *writer) Cut() { w.cuts++ }
+func (w *writer) Cut() { w.cuts.Add(1) }
 
 // cell is the unit of extents in the model.
 const cell, cells = 16, 40
@@ -155,7 +156,7 @@ func (w *watched) check(t *rapid.T) {
 	cancel()
 	astray := 0
 	for _, by := range w.writes {
-		by.cuts = 0
+		by.cuts.Store(0)
 		if w.gone[by.of] {
 			astray++
 		}
@@ -164,7 +165,7 @@ func (w *watched) check(t *rapid.T) {
 	require.Equal(t, astray == 0, err == nil, "%d are astray", astray)
 	seen := map[transport.WriteID]bool{}
 	for _, by := range w.writes {
-		require.Equal(t, w.gone[by.of], by.cuts > 0)
+		require.Equal(t, w.gone[by.of], by.cuts.Load() > 0)
 		require.False(t, seen[by.id], "two writes in progress have one number")
 		seen[by.id] = true
 	}
@@ -305,12 +306,12 @@ func TestSettleWaitsAndCuts(t *testing.T) {
 		go func() { settled <- g.Settle(t.Context(), time.Second) }()
 		time.Sleep(time.Second - time.Nanosecond)
 		synctest.Wait()
-		require.Zero(t, first.cuts)
+		require.Zero(t, first.cuts.Load())
 		require.Empty(t, settled)
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		require.Equal(t, 1, first.cuts)
-		require.Zero(t, other.cuts, "its put has only ended")
+		require.EqualValues(t, 1, first.cuts.Load())
+		require.Zero(t, other.cuts.Load(), "its put has only ended")
 		require.Empty(t, settled)
 		g.EndWrite(id)
 		require.NoError(t, <-settled)

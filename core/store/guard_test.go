@@ -261,7 +261,7 @@ func baseOf(p *pool) uint64 {
 }
 
 // TestGuardsAfterRestarts: a put that began before the master and the store were restarted may write on, and where a put
-// had ended nobody may write, until the store comes to a master that keeps no ledgers.
+// had ended no peer may write, until the store comes to a master that keeps no ledgers.
 func TestGuardsAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)

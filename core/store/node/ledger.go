@@ -225,7 +225,7 @@ func (n *Node) settle(ctx context.Context, s *segment) error {
 	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), s.guard.Settle(ctx, strayGrace))
 }
 
-// acknowledge lets the master know that the ledger of a segment has a batch, once nobody writes any more where the
+// acknowledge lets the master know that the ledger of a segment has a batch, once no peer writes any more where the
 // batch says that memory is free. Otherwise the master sends the batch again.
 func (n *Node) acknowledge(ctx context.Context, s *segment, l *ledger.Log, seq ledger.Seq) {
 	if err := n.settle(ctx, s); err != nil {

@@ -125,7 +125,7 @@ func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum 
 			w := g.Guard.BeginWrite(addr-g.Addr, uint64(n), copying{})
 			if w == 0 {
 				return 0, 0, false, errs.WithClass(errs.ClassPermanent, "", errs.New(errs.InvalidWrite, "transfer: copy",
-					"nobody may write %d bytes at %#x: the put that had this memory has ended", n, addr))
+					"%d bytes at %#x take no write: the put that had this memory has ended", n, addr))
 			}
 			defer g.Guard.EndWrite(w)
 		}

@@ -203,7 +203,7 @@ const (
 	ReadDenied                   // peers may not read
 	WriteDenied                  // peers may not write
 	Draining                     // the region is being withdrawn
-	WriteEnded                   // the guard of the region lets nobody write there (any more)
+	WriteEnded                   // the guard of the region lets no peer write there (any more)
 )
 
 // Request is what a peer asks for: a range of a region.
