@@ -35,6 +35,8 @@ type Log struct {
 	starts []uint32 // of the batches since area.before, in the memory
 	batch  Batch    // of snapshots
 	order  []placed
+	guard  *Guard // nil without one
+	begun  []Put  // scratch of settle
 	// step, where a test set it, is called after every store that another process could find.
 	step func()
 }
@@ -221,10 +223,67 @@ func (l *Log) Append(batch []byte) (Seq, error) {
 	l.area.length += uint64(f.size)
 	lengthWord(b, l.which).Store(l.area.length)
 	l.stepped()
-	l.index.settle()
+	l.settle()
 	l.seq = f.seq
 	l.starts = append(l.starts, uint32(at))
 	return l.seq, nil
+}
+
+// SetGuard makes a guard follow the ledger. The puts that it had of another one are gone.
+func (l *Log) SetGuard(g *Guard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p := range g.puts {
+		g.end(p, true)
+	}
+	g.of, l.guard = l, g
+	for p, m := range l.index.puts {
+		l.admit(p, m)
+	}
+}
+
+// admit lets a put write if it is unfinished, unless its record is damaged by now, which Snapshot finds. The caller
+// holds the locks of ledger and guard.
+func (l *Log) admit(p Put, m mark) {
+	if m.state != Writing {
+		return
+	}
+	c := cursor{extents: l.index.scratch}
+	if _, o, err := l.object(&c, p, m); err == nil {
+		l.guard.begin(p, o.Extents)
+	}
+	l.index.scratch = c.extents
+}
+
+// settle applies what was staged, also to the guard, for which puts end before others begin: a put may get memory in
+// the batch that frees it.
+func (l *Log) settle() {
+	g := l.guard
+	if g == nil {
+		l.index.settle()
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of != l { // Another ledger took its place.
+		l.index.settle()
+		return
+	}
+	begun := l.begun[:0]
+	for p, m := range l.index.staged {
+		if m.state != Writing {
+			g.end(p, m.state == 0)
+		} else if l.index.puts[p].state != Writing {
+			begun = append(begun, p)
+		}
+	}
+	l.begun = begun
+	l.index.settle()
+	for _, p := range begun {
+		l.admit(p, l.index.puts[p])
+	}
 }
 
 // Since returns the batches after s, of about most bytes in all and at least one, and the number of the last of

@@ -29,6 +29,7 @@ import (
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
@@ -138,21 +139,31 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
+	early    bool    // the node need not find a master
 	vault    *shelf  // keeps the memory of the node
 	master   *outage // that of the pool if nil
 	shm      bool    // of a cluster: shared memory before tcp
+	quic     bool    // of a cluster: quic in the place of tcp
+	// unguarded is a transport that does not ask the guards of memory.
+	unguarded bool
+	// wrap is put around the transport of a member of a pool.
+	wrap func(transport.Transport) transport.Transport
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
 	p.t.Helper()
 	m := &member{name: name, wire: p.net.New(name), metrics: newRegistry()}
+	wire := transport.Transport(m.wire)
+	if o.wrap != nil {
+		wire = o.wrap(wire)
+	}
 	ecfg := transfer.DefaultConfig()
 	if o.engine != nil {
 		o.engine(&ecfg)
 	}
 	var err error
 	m.engine, err = transfer.New(ecfg, transfer.Deps{
-		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: m.wire, LocalAny: true}},
+		Directory: view{p.dir, name}, Log: silent(), Carriers: []transfer.Carrier{{Name: "mem", Transport: wire, LocalAny: true, Guards: !o.unguarded}},
 	})
 	require.NoError(p.t, err)
 	if o.master == nil {
@@ -182,7 +193,11 @@ func (p *pool) member(name string, o memberOptions) *member {
 		}
 		m.node, err = node.New(ncfg, m.deps)
 		require.NoError(p.t, err)
-		require.NoError(p.t, m.node.Start(context.Background()))
+		begin := m.node.Start
+		if o.early {
+			begin = m.node.Begin
+		}
+		require.NoError(p.t, begin(context.Background()))
 	}
 	m.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

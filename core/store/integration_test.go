@@ -20,8 +20,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	quic "github.com/mooncake-go/mooncake/plugins/transport-quic"
 	shm "github.com/mooncake-go/mooncake/plugins/transport-shm"
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // cluster is a master behind real gRPC, with members that talk real TCP over loopback and
@@ -56,10 +58,7 @@ func (c *cluster) member(o memberOptions) *member {
 	t := c.t
 	t.Helper()
 	ctx := context.Background()
-	cfg := tcp.Factory().DefaultConfig().(*tcp.Config)
-	cfg.Host = "127.0.0.1"
-	tr, err := tcp.Factory().New(cfg)
-	require.NoError(t, err)
+	tr := transportOf(t, o.quic)
 	require.NoError(t, tr.Start(ctx, host{}))
 	dir, err := open.Open(ctx, open.P2PHandshake, open.Options{LocalName: "127.0.0.1", BindHost: "127.0.0.1", Logger: silent()})
 	require.NoError(t, err)
@@ -71,7 +70,7 @@ func (c *cluster) member(o memberOptions) *member {
 	if o.engine != nil {
 		o.engine(&ecfg)
 	}
-	carriers := []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true}}
+	carriers := []transfer.Carrier{{Name: "tcp", Transport: tr, LocalAny: true, Guards: true}}
 	if o.shm {
 		near, err := shm.Factory().New(shm.Factory().DefaultConfig())
 		require.NoError(t, err)
@@ -116,6 +115,22 @@ func (c *cluster) member(o memberOptions) *member {
 	})
 	t.Cleanup(m.stop)
 	return m
+}
+
+// transportOf makes a transport that listens on this machine.
+func transportOf(t testing.TB, overQUIC bool) transport.Transport {
+	if overQUIC {
+		cfg := quic.DefaultConfig()
+		cfg.Host, cfg.InsecureDev, cfg.SocketBuffer = "127.0.0.1", true, 0
+		tr, err := quic.Factory().New(cfg)
+		require.NoError(t, err)
+		return tr
+	}
+	cfg := tcp.DefaultConfig()
+	cfg.Host = "127.0.0.1"
+	tr, err := tcp.Factory().New(cfg)
+	require.NoError(t, err)
+	return tr
 }
 
 // TestOverTCPAndGRPC is the whole way: several clients put and get pages at once on two

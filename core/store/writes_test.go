@@ -43,7 +43,7 @@ func (p *pool) held() (n uint64) {
 func TestWritesEndBeforeTheirMemoryIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
-		p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+		p.member("a:1", memberOptions{segments: []uint64{1 << 20}, unguarded: true}) // A guard would end them earlier.
 		c, way := p.apart("c:1", memberOptions{engine: func(c *transfer.Config) { c.SliceSize, c.Window = 4096, 4096 }})
 		require.NoError(t, c.Put(t.Context(), "first", content("first", 1000), one))
 		time.Sleep(3 * time.Second) // The master knows what the client promises.

@@ -122,6 +122,17 @@ func (e *Engine) Close(ctx context.Context) error {
 	return errs.Wrap(errs.Internal, "transfer: close", errors.Join(err, e.regions.Close(ctx)))
 }
 
+// Guarding returns the names of the transports that ask the guards of memory before a peer writes.
+func (e *Engine) Guarding() []string {
+	names := []string{}
+	for _, c := range e.carriers.List {
+		if c.Guards {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // Register makes memory usable on every transport and returns the id to Deregister it by. One
 // transport that takes it is enough; the log names the others, at level debug those that do not
 // support such memory, since they say so themselves. InvalidParams for empty memory and for an

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -140,4 +141,32 @@ func TestRegionsOnTheirWayInAndOut(t *testing.T) {
 		require.NoError(t, err)
 		a.stop(t)
 	})
+}
+
+// shut is a guard that refuses every write.
+type shut struct{}
+
+func (shut) BeginWrite(uint64, uint64, transport.Writer) transport.WriteID { return 0 }
+func (shut) EndWrite(transport.WriteID)                                    {}
+
+// TestGuard: it reaches the transports that ask it, and no other; copies within the process ask it, too.
+func TestGuard(t *testing.T) {
+	w := newWorld(t, "asks", "ignores")
+	a := w.node("a", []string{"asks", "ignores"}, 0, func(_ *transfer.Config, d *transfer.Deps) { d.Carriers[0].Guards = true })
+	a.mem = make([]byte, 1000)
+	a.base = memory.AddrOf(a.mem)
+	_, err := a.Register(t.Context(), transfer.Memory{Bytes: a.mem, FD: -1, Access: transport.AccessRemote, Guard: shut{}})
+	require.NoError(t, err)
+	require.NoError(t, a.Publish(t.Context()))
+	require.Equal(t, []string{"asks"}, a.Guarding())
+	value := pattern(100, 1)
+	for _, from := range []*node{w.node("b", []string{"asks"}, 0), a} {
+		err := from.move(transport.Write, a, 10, value)
+		require.Equal(t, errs.InvalidWrite, errs.CodeOf(err), "%v", err)
+		require.Equal(t, errs.ClassPermanent, errs.ClassOf(err))
+		require.Equal(t, make([]byte, 1000), a.mem)
+		require.NoError(t, from.move(transport.Read, a, 10, make([]byte, 100)))
+	}
+	require.NoError(t, w.node("c", []string{"ignores"}, 0).move(transport.Write, a, 10, value))
+	require.Equal(t, value, a.mem[10:110])
 }

@@ -32,7 +32,7 @@ func (s *serving) acquire(q *wire.Request) (*region, []byte, wire.Reason) {
 	r, mem, why := s.c.n.regions.Acquire(regionkit.Request{
 		Region: transport.RegionID(q.Region), Token: q.Token, Kind: kind, Offset: q.Offset, Length: uint64(q.Length),
 	}, s)
-	return r, mem, wire.Reason(why)
+	return r, mem, wire.ReasonOf(why)
 }
 
 // serving is one request of a peer: a stream. Its goroutine runs run; cut may be called by any.

@@ -22,7 +22,7 @@ func (c *serverConn) acquire(h *frame.Header) (*region, []byte, frame.Reason) {
 	r, mem, why := c.n.regions.Acquire(regionkit.Request{
 		Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length),
 	}, c)
-	return r, mem, frame.Reason(why)
+	return r, mem, frame.ReasonOf(why)
 }
 
 func (o *outbox) add(h frame.Header, payload []byte, r *region) {
@@ -99,7 +99,7 @@ func (c *serverConn) request(h *frame.Header) error {
 		c.refuse(why, h)
 		return c.discard(int(h.Length), limit)
 	}
-	defer r.Release(c)
+	defer r.ReleaseWrite(c)
 	if err := c.pace.ReadFull(mem, limit); err != nil {
 		return err
 	}

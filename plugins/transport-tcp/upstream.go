@@ -313,7 +313,7 @@ func (c *serverConn) acquireAt(h *upstream.Header) (*region, []byte, frame.Reaso
 		kind = transport.Write
 	}
 	r, mem, why := c.n.regions.AcquireAt(kind, h.Addr, h.Size, c)
-	return r, mem, frame.Reason(why)
+	return r, mem, frame.ReasonOf(why)
 }
 
 // buffers lists the regions that peers may use, by address.

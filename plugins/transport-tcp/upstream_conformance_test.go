@@ -65,6 +65,7 @@ func TestConformanceUpstream(t *testing.T) {
 				transporttest.WithLimit(4<<20),
 				transporttest.WithFrozen(frozenUpstream),
 				transporttest.Without("register again after deregister", "the protocol names memory by address alone"),
+				transporttest.Without("a guarded region", "the protocol does not say why it rejects; see TestUpstreamGuard"),
 				transporttest.Without("rights of peers", "the protocol does not say why it rejects; see TestUpstreamRejections"))
 		})
 	}

@@ -64,6 +64,33 @@ func TestUpstreamServes(t *testing.T) {
 	until(t, "the connection is gone", func() bool { return r.server.Stats().ConnectionsIn == 0 })
 }
 
+// shut is a guard that refuses every write.
+type shut struct{}
+
+func (shut) BeginWrite(uint64, uint64, transport.Writer) transport.WriteID { return 0 }
+func (shut) EndWrite(transport.WriteID)                                    {}
+
+// TestUpstreamGuard: what the guard of a region refuses is rejected, and reads go on.
+func TestUpstreamGuard(t *testing.T) {
+	r := newPair(t, 4096)
+	mem := make([]byte, 4096)
+	_, err := r.server.Register(t.Context(), transport.Region{ID: 2, Mem: mem, FD: -1, Access: transport.AccessRemote, Guard: shut{}})
+	require.NoError(t, err)
+	for _, v2 := range []bool{false, true} {
+		c := r.rawConn(t)
+		say(t, c, ask(false, upstream.Read, mem))
+		require.Equal(t, mem, hear(t, c, len(mem)))
+		say(t, c, ask(v2, upstream.Write, mem[:100]), bytes.Repeat([]byte{7}, 100))
+		if v2 {
+			require.Equal(t, "010000005654434d", fmt.Sprintf("%x", hear(t, c, 8)))
+		}
+		_, err := c.Read(make([]byte, 1))
+		require.Error(t, err, "the connection ends")
+		require.Equal(t, make([]byte, 4096), mem)
+	}
+	require.Equal(t, map[string]uint64{"write-ended": 2}, r.server.Stats().Refused)
+}
+
 // TestUpstreamRejections: version 2 is told and closed, version 1 closed; no byte is touched,
 // and no other peer notices.
 func TestUpstreamRejections(t *testing.T) {

@@ -49,6 +49,8 @@ const (
 	// CapStall: the transport keeps Op.Stall. Operations of one that does not have to end by their
 	// deadlines alone, so that its host has to guess how long moving them may take.
 	CapStall plugin.Capability = "stall"
+	// CapGuard: the transport asks Region.Guard before a peer writes.
+	CapGuard plugin.Capability = "guard"
 )
 
 // RegionID names a region within one process. The caller of Register picks it; 0 is no region.
@@ -78,6 +80,10 @@ type Region struct {
 	// Location is where the memory lives: "cpu:0", "cuda:1", "*" for unknown.
 	Location string
 	Access   Access
+	// Guard, where it is not nil, decides which writes of peers may begin. A host gives one only to a
+	// transport with CapGuard that runs in the host's process. Register returns NotSupported where the
+	// transport cannot ask it.
+	Guard Guard
 }
 
 // Endpoint is where peers reach a transport: opaque but for the incarnation.

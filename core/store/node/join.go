@@ -59,7 +59,8 @@ func (n *Node) join(ctx context.Context) {
 		if late {
 			level = slog.LevelWarn // As visible as the failure before.
 		}
-		n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size())
+		n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size(),
+			"guarding_transports", n.engine.Guarding())
 	case late && !known && ctx.Err() == nil:
 		n.deps.Log.Warn("mounting failed, trying on", "error", err)
 	}
@@ -100,6 +101,7 @@ func (n *Node) keepMounted(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			n.refused.report(n.deps)
 			if n.joined.Load() {
 				lost = n.check(ctx, lost)
 			}

@@ -17,6 +17,10 @@ const (
 	reportPiece = 256 << 10
 	// leastPullPause and mostPullPause bound the pause after a pull that failed.
 	leastPullPause, mostPullPause = 50 * time.Millisecond, 250 * time.Millisecond
+	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
+	strayGrace = 100 * time.Millisecond
+	// strayTimeout bounds the wait for such writes, before the node goes on without the acknowledgement.
+	strayTimeout = time.Second
 )
 
 // mount makes segments known to the master: with their ledgers, or without where the master keeps none.
@@ -32,6 +36,9 @@ func (n *Node) mount(ctx context.Context, segments []*segment) error {
 	}
 	if !n.plain.Swap(true) {
 		n.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
+	}
+	for _, s := range n.staying() {
+		s.guard.Enforce(false)
 	}
 	return n.mountEach(ctx, segments)
 }
@@ -53,8 +60,12 @@ func (n *Node) attach(ctx context.Context, segments []*segment) error {
 		if _, err := n.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
 			return errs.Wrap(errs.Internal, "store node: attach", err)
 		}
+		s.guard.Enforce(true)
 		if g.Resume {
 			continue
+		}
+		if err := n.settle(ctx, s); err != nil { // What the report does not have is free.
+			return err
 		}
 		if err := n.reportTo(ctx, s, g); err != nil {
 			if errs.Is(err, errs.ChecksumMismatch) {
@@ -86,14 +97,22 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 
 // reportTo reports what the master does not know of a ledger.
 func (n *Node) reportTo(ctx context.Context, s *segment, g model.LedgerGrant) error {
+	l, seq, err := n.ledgerOf(s), ledger.Seq(g.Since), ledger.ErrGap
 	if g.Tail {
-		_, err := n.reportTail(ctx, n.master, s, g.Epoch, ledger.Seq(g.Since))
-		if !errors.Is(err, ledger.ErrGap) {
-			return err
-		}
+		seq, err = n.reportTail(ctx, n.master, s, g.Epoch, seq)
 	}
-	_, err := n.report(ctx, n.master, s, g.Epoch)
-	return err
+	if errors.Is(err, ledger.ErrGap) {
+		seq, err = n.report(ctx, n.master, s, g.Epoch)
+	}
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.ledger == l {
+		s.acked = max(s.acked, seq)
+	}
+	return nil
 }
 
 // reporter is what takes reports: the master, or a follower.
@@ -146,14 +165,15 @@ func (n *Node) wipe(s *segment, cause error) {
 		return
 	}
 	n.deps.Log.Error("the objects of a segment are lost: its ledger cannot be used", "segment", s.ID.String(), "error", cause)
+	fresh.SetGuard(&s.guard.Guard)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s.ledger, s.wiped = fresh, true
+	s.ledger, s.acked, s.wiped = fresh, 0, true
 }
 
 // follow applies what the master writes into the ledgers, until the context ends.
 func (n *Node) follow(ctx context.Context) {
-	for pause, round := leastPullPause, uint64(0); ; {
+	for pause, round := leastPullPause, uint64(0); ctx.Err() == nil; {
 		if len(n.acks()) == 0 {
 			select {
 			case <-n.attached:
@@ -165,7 +185,7 @@ func (n *Node) follow(ctx context.Context) {
 		got, err := n.master.Pull(ctx, n.session.ID(), round, n.acks())
 		if err == nil {
 			pause, round = leastPullPause, got.Round
-			n.apply(got.Batches)
+			n.apply(ctx, got.Batches)
 			n.setFollowers(ctx, got.Followers)
 			if len(got.Batches) > 0 {
 				n.changed()
@@ -194,28 +214,53 @@ func (n *Node) acks() []model.LedgerAck {
 	var out []model.LedgerAck
 	for _, s := range n.segments {
 		if epoch := s.ledger.Fenced(); s.mounted && epoch != 0 {
-			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.ledger.Seq())})
+			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.acked)})
 		}
 	}
 	return out
 }
 
 // apply applies batches. Those of a master that a later one has deposed are refused by the ledger.
-func (n *Node) apply(batches []model.LedgerBatch) {
+func (n *Node) apply(ctx context.Context, batches []model.LedgerBatch) {
 	for _, b := range batches {
 		s := n.segmentOf(b.Segment)
 		if s == nil {
 			continue
 		}
-		_, err := n.ledgerOf(s).Append(b.Bytes)
+		l := n.ledgerOf(s)
+		seq, err := l.Append(b.Bytes)
 		switch {
 		case err == nil:
+			n.acknowledge(ctx, s, l, seq)
 		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrGap):
 			n.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
 		default:
 			n.wipe(s, fmt.Errorf("the master's records do not fit: %w", err))
 			n.requestMount()
 		}
+	}
+}
+
+// settle returns when no write is in progress into memory of the segment that its ledger calls free.
+func (n *Node) settle(ctx context.Context, s *segment) error {
+	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
+	defer cancel()
+	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), s.guard.Settle(ctx, strayGrace))
+}
+
+// acknowledge lets the master know that the ledger of a segment has a batch, once no peer writes any more where the
+// batch says that memory is free. Otherwise the master sends the batch again.
+func (n *Node) acknowledge(ctx context.Context, s *segment, l *ledger.Log, seq ledger.Seq) {
+	if err := n.settle(ctx, s); err != nil {
+		if ctx.Err() == nil {
+			n.deps.Log.Error("a batch for a ledger is not acknowledged: a transport does not let go of memory that is to be used again", "error", err)
+		}
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.ledger == l {
+		s.acked = max(s.acked, seq)
 	}
 }
 

@@ -46,6 +46,7 @@ type Node struct {
 	attached  chan struct{}        // capacity 1: a segment was attached
 	plain     atomic.Bool          // the master keeps no ledgers
 	followers map[string]*follower // by address; of the goroutine that pulls
+	refused   *refusals
 }
 
 // follower is a master that follows the one that leads, and that this node tells what its ledgers have.
@@ -72,6 +73,7 @@ func New(cfg Config, deps session.Deps) (*Node, error) {
 		}
 		return 0
 	})
+	n.refused = &refusals{total: r.Counter("mooncake_node_writes_refused_total", "Writes of peers that were refused because no unfinished put had the memory.")}
 	n.tasks = newTaskRunner(n, &r)
 	if r.Err != nil {
 		n.closeSession()

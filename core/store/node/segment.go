@@ -28,6 +28,8 @@ type segment struct {
 	leaving bool               // it is being unmounted
 	kept    bool               // the vault has the memory and the ledger
 	ledger  *ledger.Log        // what the master has put there
+	acked   ledger.Seq         // the last batch that the master may take for applied
+	guard   *guard             // of mem
 	wiped   bool               // what the ledger had is lost
 	// ledgerMemory is that of the ledger of a segment that is kept.
 	ledgerMemory *ledgerMemory
@@ -168,6 +170,10 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	} else if s.ledger, s.ledgerMemory, err = n.newLedger(s); err != nil {
 		return errs.Wrap(errs.Internal, "", err)
 	}
+	s.guard = &guard{segment: s.ID, refused: n.refused}
+	s.ledger.SetGuard(&s.guard.Guard)
+	s.guard.Enforce(s.ledger.Fenced() != 0) // By the master of the process before, who may have let puts begin.
+	s.acked, m.Guard = s.ledger.Seq(), s.guard
 	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
 	if s.region, err = n.engine.Register(ctx, m); err != nil {
 		return err

@@ -34,7 +34,8 @@ func (e *Engine) openTransport(id plugin.ID) (transfer.Carrier, error) {
 	// In a process of its own one may still need memory that has a descriptor.
 	_, apart := t.(transfer.Renewing)
 	return transfer.Carrier{
-		Name: id.Name, Transport: t, Stalls: m.Has(transport.CapStall) && !apart, LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
+		Name: id.Name, Transport: t, Stalls: m.Has(transport.CapStall) && !apart, Guards: m.Has(transport.CapGuard) && !apart,
+		LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
 	}, nil
 }
 

@@ -19,6 +19,8 @@ type Carrier struct {
 	LocalAny bool
 	// Stalls says that the plugin has transport.CapStall, and runs in this process.
 	Stalls bool
+	// Guards says that the plugin has transport.CapGuard, and runs in this process.
+	Guards bool
 }
 
 // Renewing is a transport whose process may be started again. After a value of Changed, its

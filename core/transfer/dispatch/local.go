@@ -121,6 +121,14 @@ func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum 
 		how.grains, grained = r.Grains.Cut(off, off+n, len(r.Local))
 	}
 	if r.Kind == transport.Write {
+		if g.Guard != nil {
+			w := g.Guard.BeginWrite(addr-g.Addr, uint64(n), copying{})
+			if w == 0 {
+				return 0, 0, false, errs.WithClass(errs.ClassPermanent, "", errs.New(errs.InvalidWrite, "transfer: copy",
+					"%d bytes at %#x take no write: the put that had this memory has ended", n, addr))
+			}
+			defer g.Guard.EndWrite(w)
+		}
 		sum = copyParts(there[:n], local[:n], how, cores)
 		d.Wrote.Add(uint64(n))
 	} else {
@@ -129,6 +137,12 @@ func (d *Dispatcher) copyRegion(r *request.Request, off, cores int) (n int, sum 
 	}
 	return n, sum, grained, nil
 }
+
+// copying implements transport.Writer for a copy within the process, which ends soon anyway.
+type copying struct{}
+
+// Cut implements transport.Writer.
+func (copying) Cut() {}
 
 // sums says which checksums a copy computes.
 type sums struct {

@@ -24,6 +24,8 @@ type Memory struct {
 	FDOffset int64
 	Location string
 	Access   transport.Access
+	// Guard decides which writes may begin, of this process and of peers on carriers that ask it; nil for none.
+	Guard transport.Guard
 }
 
 // Region is one registered range of this process's memory.
@@ -33,6 +35,7 @@ type Region struct {
 	Addr     uint64
 	Location string
 	Access   transport.Access
+	Guard    transport.Guard
 	fd       int
 	offset   int64
 	keys     []regionKey // by carrier
@@ -88,9 +91,13 @@ func (r *Region) Hold() bool {
 // LetGo ends what Hold began.
 func (r *Region) LetGo() { r.use.RUnlock() }
 
-// forTransport is the region as transports have it.
-func (r *Region) forTransport() transport.Region {
-	return transport.Region{ID: r.id, Mem: r.Mem, FD: r.fd, FDOffset: r.offset, Location: r.Location, Access: r.Access}
+// on is the region as the transport of a carrier has it.
+func (r *Region) on(c *carrier.Carrier) transport.Region {
+	out := transport.Region{ID: r.id, Mem: r.Mem, FD: r.fd, FDOffset: r.offset, Location: r.Location, Access: r.Access}
+	if c.Guards {
+		out.Guard = r.Guard
+	}
+	return out
 }
 
 // Table is the table of registered memory, sorted by address. Lookups take no lock.
@@ -133,7 +140,7 @@ func (t *Table) reserve(m *Memory) (*Region, error) {
 	}
 	r := &Region{
 		id: transport.RegionID(t.lastID.Add(1)), Mem: m.Bytes, Addr: memory.AddrOf(m.Bytes),
-		Location: cmp.Or(m.Location, matrix.Wildcard), Access: m.Access, keys: make([]regionKey, len(t.carriers.List)),
+		Location: cmp.Or(m.Location, matrix.Wildcard), Access: m.Access, Guard: m.Guard, keys: make([]regionKey, len(t.carriers.List)),
 		fd: m.FD, offset: m.FDOffset,
 	}
 	t.mu.Lock()

@@ -33,8 +33,9 @@ func (t *Table) Register(ctx context.Context, m Memory) (transport.RegionID, err
 func (t *Table) admit(ctx context.Context, r *Region) error {
 	var failed error
 	taken, broken := 0, false
-	for i, c := range t.carriers.List {
-		key, err := c.Transport.Register(ctx, r.forTransport())
+	for i := range t.carriers.List {
+		c := &t.carriers.List[i]
+		key, err := c.Transport.Register(ctx, r.on(c))
 		if err != nil {
 			r.keys[i].later.Store(errs.ClassOf(err) != errs.ClassPermanent)
 			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
@@ -212,7 +213,8 @@ func (t *Table) registerLate(ctx context.Context, r *Region, carrier int) error 
 	if r.Registered(carrier) {
 		return nil
 	}
-	key, err := t.carriers.List[carrier].Transport.Register(ctx, r.forTransport())
+	c := &t.carriers.List[carrier]
+	key, err := c.Transport.Register(ctx, r.on(c))
 	if err == nil {
 		r.keys[carrier].set(key)
 		r.keys[carrier].later.Store(false)

@@ -41,6 +41,7 @@ type Memory struct {
 	id     transport.RegionID
 	mem    []byte
 	access transport.Access
+	guard  transport.Guard
 	token  Token
 }
 
@@ -72,9 +73,37 @@ func (m *Memory) Shown(token Token) bool {
 type Region[H Holder] struct {
 	Memory
 	mu      sync.Mutex
-	holders map[H]int // how often each holds it
+	holders map[H]held
 	closing bool
 	idle    chan struct{} // exists once closing; closed when the last holder left
+}
+
+// held is what a holder has of a region.
+type held struct {
+	times int // how often it holds the region
+	// write and more are its writes that the guard knows: one as a rule.
+	write transport.WriteID
+	more  []transport.WriteID
+}
+
+func (h *held) add(w transport.WriteID) {
+	if h.write == 0 {
+		h.write = w
+	} else {
+		h.more = append(h.more, w)
+	}
+}
+
+// ended tells the guard that the writes are over.
+func (h *held) ended(g transport.Guard) {
+	if h.write == 0 {
+		return
+	}
+	g.EndWrite(h.write)
+	for _, w := range h.more {
+		g.EndWrite(w)
+	}
+	h.write, h.more = 0, nil
 }
 
 // Held is how many holders work with it now.
@@ -84,7 +113,8 @@ func (r *Region[H]) Held() int {
 	return len(r.holders)
 }
 
-// hold returns a part of the memory, which stays in place until Release.
+// hold returns a part of the memory, which stays in place until Release. The guard of the region is asked last, with
+// the region locked, so that it knows every write that was granted.
 func (r *Region[H]) hold(by H, kind transport.OpKind, offset, size uint64) ([]byte, Refusal) {
 	switch {
 	case kind == transport.Read && r.access&transport.AccessRemoteRead == 0:
@@ -99,16 +129,39 @@ func (r *Region[H]) hold(by H, kind transport.OpKind, offset, size uint64) ([]by
 	if r.closing {
 		return nil, Draining
 	}
-	r.holders[by]++
+	h := r.holders[by]
+	if kind == transport.Write && r.guard != nil && size > 0 {
+		w := r.guard.BeginWrite(offset, size, by)
+		if w == 0 {
+			return nil, WriteEnded
+		}
+		h.add(w)
+	}
+	h.times++
+	r.holders[by] = h
 	return r.mem[offset:][:size:size], Granted
 }
 
-// Release is called once for each Granted, when nothing touches the memory for it any more.
-func (r *Region[H]) Release(by H) {
+// Release is called once for each Granted, when nothing touches the memory for it any more. To a guard, the writes of
+// a holder end when the holder has released all that it holds of the region; ReleaseWrite ends them earlier.
+func (r *Region[H]) Release(by H) { r.release(by, false) }
+
+// ReleaseWrite is Release for a holder that is at no other write into the region: it may still hold the region for
+// reads.
+func (r *Region[H]) ReleaseWrite(by H) { r.release(by, true) }
+
+func (r *Region[H]) release(by H, written bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.holders[by]--; r.holders[by] <= 0 {
+	h := r.holders[by]
+	h.times--
+	if written || h.times <= 0 {
+		h.ended(r.guard)
+	}
+	if h.times <= 0 {
 		delete(r.holders, by)
+	} else {
+		r.holders[by] = h
 	}
 	if r.closing && len(r.holders) == 0 {
 		close(r.idle)
@@ -150,6 +203,7 @@ const (
 	ReadDenied                   // peers may not read
 	WriteDenied                  // peers may not write
 	Draining                     // the region is being withdrawn
+	WriteEnded                   // the guard of the region lets no peer write there (any more)
 )
 
 // Request is what a peer asks for: a range of a region.
@@ -184,7 +238,7 @@ func (t *Index[R]) Insert(op string, in transport.Region, create func(Memory) (R
 	case in.Access&^transport.AccessRemote != 0:
 		return r, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
 	}
-	m := Memory{id: in.ID, mem: in.Mem, access: in.Access}
+	m := Memory{id: in.ID, mem: in.Mem, access: in.Access, guard: in.Guard}
 	_, _ = rand.Read(m.token[:]) // It never fails.
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,7 +323,7 @@ type Table[H Holder] struct{ Index[*Region[H]] }
 // Add registers a region as Insert does.
 func (t *Table[H]) Add(op string, in transport.Region) (*Region[H], error) {
 	return t.Insert(op, in, func(m Memory) (*Region[H], error) {
-		return &Region[H]{Memory: m, holders: map[H]int{}}, nil
+		return &Region[H]{Memory: m, holders: map[H]held{}}, nil
 	})
 }
 

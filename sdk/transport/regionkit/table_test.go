@@ -260,3 +260,79 @@ func TestRemoveGivesUp(t *testing.T) {
 		})
 	}
 }
+
+// limit is a guard that lets up to some writes be in progress.
+type limit struct {
+	left int
+	last transport.WriteID
+	open map[transport.WriteID]transport.Writer
+}
+
+func (l *limit) BeginWrite(offset, size uint64, by transport.Writer) transport.WriteID {
+	if l.left == 0 {
+		return 0
+	}
+	l.left--
+	l.last++
+	l.open[l.last] = by
+	return l.last
+}
+
+func (l *limit) EndWrite(id transport.WriteID) { delete(l.open, id) }
+
+// TestGuard: it is asked last and about writes alone, and learns when they end.
+func TestGuard(t *testing.T) {
+	var x table
+	g := &limit{left: 3, open: map[transport.WriteID]transport.Writer{}}
+	mem := make([]byte, 100)
+	r, err := x.Add(add, transport.Region{ID: 1, Mem: mem, FD: -1, Access: transport.AccessRemote, Guard: g})
+	require.NoError(t, err)
+	acquire := func(kind transport.OpKind, offset, length uint64, by *holder) regionkit.Refusal {
+		_, got, why := x.Acquire(regionkit.Request{Region: 1, Token: r.Token(), Kind: kind, Offset: offset, Length: length}, by)
+		require.Equal(t, why == regionkit.Granted, got != nil)
+		return why
+	}
+	a, b := new(holder), new(holder)
+	require.Equal(t, regionkit.OutOfRange, acquire(transport.Write, 99, 2, a))
+	require.Equal(t, regionkit.Granted, acquire(transport.Write, 100, 0, b), "it changes nothing")
+	r.Release(b)
+	require.Equal(t, regionkit.Granted, acquire(transport.Read, 0, 100, a))
+	require.Equal(t, 3, g.left)
+	require.Equal(t, regionkit.Granted, acquire(transport.Write, 10, 20, a))
+	require.Equal(t, map[transport.WriteID]transport.Writer{1: a}, g.open)
+	r.ReleaseWrite(a)
+	require.Empty(t, g.open, "though it still reads")
+	require.Equal(t, 1, r.Held())
+
+	require.Equal(t, regionkit.Granted, acquire(transport.Write, 10, 20, a))
+	require.Equal(t, regionkit.Granted, acquire(transport.Write, 50, 20, a))
+	require.Equal(t, regionkit.WriteEnded, acquire(transport.Write, 10, 20, a))
+	require.Equal(t, regionkit.WriteEnded, acquire(transport.Write, 10, 20, b))
+	_, _, why := x.AcquireAt(transport.Write, uint64(r.Addr()), 1, b)
+	require.Equal(t, regionkit.WriteEnded, why)
+	require.Equal(t, 1, r.Held(), "who was refused holds nothing")
+	r.Release(a)
+	r.Release(a)
+	require.Len(t, g.open, 2, "which of the three were writes is not known")
+	r.Release(a)
+	require.Empty(t, g.open)
+	require.Zero(t, r.Held())
+	require.NoError(t, x.Remove(t.Context(), drop, 1, day))
+}
+
+// TestGuardedWritesAllocateNothing, nor do they without a guard.
+func TestGuardedWritesAllocateNothing(t *testing.T) {
+	var x table
+	g := &limit{left: 1 << 40, open: map[transport.WriteID]transport.Writer{}}
+	mem := make([]byte, 200)
+	r, err := x.Add(add, transport.Region{ID: 1, Mem: mem[:100], FD: -1, Access: transport.AccessRemote, Guard: g})
+	require.NoError(t, err)
+	by := new(holder)
+	for _, r := range []*region{r, added(t, &x, 2, mem[100:], transport.AccessRemote)} {
+		q := regionkit.Request{Region: r.ID(), Token: r.Token(), Kind: transport.Write, Length: 1}
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			_, _, _ = x.Acquire(q, by)
+			r.ReleaseWrite(by)
+		}))
+	}
+}

@@ -150,7 +150,7 @@ func contractBugs() map[string]bug {
 			if c.Err != nil && errs.ClassOf(c.Err) == errs.ClassPermanent {
 				c.Err = errors.New("something went wrong")
 			}
-		}), finds: []string{"rights of peers"}},
+		}), finds: []string{"rights of peers"}, also: []string{"a guarded region"}},
 		"a stale key is permanent": {bend: completes(func(c *transport.Completion) {
 			if errs.ClassOf(c.Err) == errs.ClassTransientPeer && c.Err != nil {
 				c.Err = errs.WithClass(errs.ClassPermanent, "", errs.New(errs.TransferFail, "", "stale"))

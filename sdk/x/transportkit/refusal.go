@@ -23,6 +23,7 @@ var (
 	ReadDenied    = Refusal{"read-denied", "the region does not allow peers to read", errs.InvalidRead, errs.ClassPermanent}
 	WriteDenied   = Refusal{"write-denied", "the region does not allow peers to write", errs.InvalidWrite, errs.ClassPermanent}
 	Draining      = Refusal{"draining", "the peer is withdrawing the region", errs.UnavailableInCurrentStatus, errs.ClassTransientPeer}
+	WriteEnded    = Refusal{"write-ended", "the peer takes no write there: the put that had this memory has ended", errs.InvalidWrite, errs.ClassPermanent}
 	BadFrame      = Refusal{"bad-frame", "the peer received bytes that are no frame", errs.TransferFail, errs.ClassTransientPath}
 	Stale         = Refusal{"stale", "another process answers there: the peer was restarted", errs.TransferFail, errs.ClassTransientPeer}
 	Busy          = Refusal{"busy", "the peer has as many connections as it allows", errs.TransferFail, errs.ClassTransientPeer}

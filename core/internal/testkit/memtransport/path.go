@@ -170,6 +170,13 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 	}
 	dst, src := op.Local[:n], r.Mem[op.Offset:op.Offset+n]
 	if op.Kind == transport.Write {
+		if r.Guard != nil && n > 0 {
+			w := r.Guard.BeginWrite(op.Offset, n, copying{})
+			if w == 0 {
+				return 0, errs.WithClass(errs.ClassPermanent, "memtransport", errs.New(errs.InvalidWrite, "", "the guard of the region refuses the write"))
+			}
+			defer r.Guard.EndWrite(w)
+		}
 		dst, src = src, dst
 	}
 	sum = crc32c.Copy(dst, src)
@@ -181,6 +188,11 @@ func (p *path) move(op transport.Op, f Fault) (sum uint32, err error) {
 	}
 	return sum, nil
 }
+
+// copying implements transport.Writer. Its writes end soon anyway.
+type copying struct{}
+
+func (copying) Cut() {}
 
 // Extras implements transport.Extended. Operations complete without a poller.
 func (p *path) Extras() transport.Extras {

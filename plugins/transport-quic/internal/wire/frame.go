@@ -32,8 +32,17 @@ const (
 	ReasonTrust
 	ReasonSlow
 	ReasonIdle
+	ReasonWriteEnded
 	NumReasons
 )
+
+// ReasonOf returns the reason for what the table of regions says.
+func ReasonOf(why regionkit.Refusal) Reason {
+	if why == regionkit.WriteEnded {
+		return ReasonWriteEnded
+	}
+	return Reason(why)
+}
 
 // Refusals are what the reasons mean for callers.
 var Refusals = []transportkit.Refusal{
@@ -50,6 +59,7 @@ var Refusals = []transportkit.Refusal{
 	ReasonTrust:         transportkit.Refuse("trust", "the peer does not accept the certificate of this node (any more)", errs.TransferFail, errs.ClassTransientPeer),
 	ReasonSlow:          transportkit.Refuse("slow", "the request took longer than the peer works on one", errs.RPCTimeout, errs.ClassTransientPath),
 	ReasonIdle:          transportkit.Refuse("idle", "the connection had no work", errs.TransferFail, errs.ClassTransientPath),
+	ReasonWriteEnded:    transportkit.WriteEnded,
 }
 
 // Info returns how callers see the reason.

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
@@ -25,8 +26,17 @@ const (
 	ReasonVersion
 	ReasonBusy
 	ReasonStopping
+	ReasonWriteEnded
 	NumReasons
 )
+
+// ReasonOf returns the reason for what the table of regions says.
+func ReasonOf(why regionkit.Refusal) Reason {
+	if why == regionkit.WriteEnded {
+		return ReasonWriteEnded
+	}
+	return Reason(why)
+}
 
 // Refusals are what the reasons mean for callers.
 var Refusals = []transportkit.Refusal{
@@ -43,6 +53,7 @@ var Refusals = []transportkit.Refusal{
 	ReasonVersion:       transportkit.Refuse("version", "the peer speaks another version of the protocol", errs.NotSupported, errs.ClassTransientPeer),
 	ReasonBusy:          transportkit.Busy,
 	ReasonStopping:      transportkit.Stopping,
+	ReasonWriteEnded:    transportkit.WriteEnded,
 }
 
 // Info returns how callers see the reason.

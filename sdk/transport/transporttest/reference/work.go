@@ -104,6 +104,13 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	}
 	dst, src := o.Local, r.Mem[o.Offset:][:len(o.Local)]
 	if o.Kind == transport.Write {
+		if g := r.Guard; g != nil {
+			w := g.BeginWrite(o.Offset, uint64(len(o.Local)), copying{})
+			if w == 0 {
+				return 0, permanent("the guard of the region refuses the write")
+			}
+			defer g.EndWrite(w)
+		}
 		dst, src = src, dst
 	}
 	copy(dst, src)
@@ -115,6 +122,11 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 	}
 	return sum, nil
 }
+
+// copying implements transport.Writer. Its writes end soon anyway.
+type copying struct{}
+
+func (copying) Cut() {}
 
 func lost(why string) error {
 	return errs.WithClass(errs.ClassTransientPath, "transfer", errs.Wrap(errs.TransferFail, "", errors.New(why)))
