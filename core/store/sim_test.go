@@ -112,7 +112,7 @@ type simulation struct {
 const (
 	simTime    = 2 * time.Minute
 	simStores  = 2
-	simClients = 3
+	simClients = 4
 	simLarge   = 200 << 10 // bytes of the largest value
 )
 

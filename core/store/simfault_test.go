@@ -78,15 +78,15 @@ func (p *process) pass(ctx context.Context, pull bool) error {
 	p.mu.Lock()
 	on, still, cut := p.on, p.still, p.cut
 	var late time.Duration
-	switch n := p.rng.IntN(200); {
+	switch n := p.rng.IntN(400); {
 	case pull: // Ledgers learn late what the master has written.
 		late = time.Duration(n%2*p.rng.IntN(400)) * time.Millisecond
-	case n < 40:
+	case n < 80:
 		late = time.Duration(p.rng.IntN(50)) * time.Millisecond
-	case n < 46:
+	case n < 83:
 		late = time.Duration(p.rng.IntN(3000)) * time.Millisecond
 	}
-	lost := p.rng.IntN(150) == 0
+	lost := p.rng.IntN(600) == 0
 	p.mu.Unlock()
 	if !on {
 		return nil
@@ -123,7 +123,7 @@ func (s *simulation) hook(who int, rng *rand.Rand) memtransport.Hook {
 			return memtransport.Fault{Delay: stands, Late: true}
 		}
 		switch n := rng.IntN(100); {
-		case n < 50 || !s.processes[who].isOn():
+		case n < 60 || !s.processes[who].isOn():
 			return memtransport.Fault{}
 		case n < 90:
 			return memtransport.Fault{Delay: time.Duration(rng.IntN(300)) * time.Millisecond, Late: true}

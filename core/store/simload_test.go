@@ -117,8 +117,10 @@ func (l *load) layers(a *attempt) error {
 // ranges reads a range of what may be there, directly or in a session that goes on for a while.
 func (l *load) ranges(key model.Key) {
 	ctx := l.t.Context()
-	off := uint64(l.rng.IntN(3) * l.rng.IntN(simLarge/2))
-	buf := make([]byte, 16+l.rng.IntN(simLarge/8))
+	off, buf := uint64(l.rng.IntN(2000)), make([]byte, 16+l.rng.IntN(1000))
+	if l.rng.IntN(2) == 0 {
+		off, buf = uint64(l.rng.IntN(2)*l.rng.IntN(simLarge/2)), make([]byte, 16+l.rng.IntN(simLarge/8))
+	}
 	read := []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: off, Mem: buf}}}}
 	at := l.began()
 	if l.rng.IntN(2) == 0 {
