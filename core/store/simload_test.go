@@ -153,19 +153,20 @@ func (l *load) task(key model.Key) {
 func (s *simulation) drain(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(rng.IntN(15000))*time.Millisecond) {
 		m := s.serving()
-		if m == nil {
+		if m == nil || s.emptied() >= 0 {
 			continue
 		}
 		id, err := m.CreateDrainJob(ctx, model.DrainSpec{Segments: []string{s.storeAt(rng.IntN(len(s.stores))).name}, MaxConcurrency: 1 + rng.IntN(4)})
 		if err != nil {
 			continue
 		}
-		for wait := 5 + rng.IntN(30); wait > 0 && pause(ctx, 500*time.Millisecond); wait-- {
-			if s.drained(ctx, m, id) {
-				break
-			}
+		for wait := 5 + rng.IntN(30); wait > 0 && !s.over(m, id) && pause(ctx, 500*time.Millisecond); wait-- {
 		}
-		for m.CancelDrainJob(context.WithoutCancel(ctx), id) != nil && !s.over(m, id) && pause(ctx, time.Second) {
+		for m.CancelDrainJob(context.Background(), id) != nil && !s.over(m, id) {
+			time.Sleep(time.Second) // Moves are in progress.
+		}
+		if job, err := m.DrainJob(context.Background(), id); err == nil && job.Status == model.JobSucceeded {
+			s.done.drained.Add(1)
 		}
 	}
 }
@@ -173,15 +174,6 @@ func (s *simulation) drain(ctx context.Context, rng *rand.Rand) {
 // over reports whether a job has ended, or its master has.
 func (s *simulation) over(m *master.Service, id model.JobID) bool {
 	job, err := m.DrainJob(context.Background(), id)
-	return err != nil || job.Status.Final()
-}
-
-// drained reports whether a job has ended, and counts those that emptied a store.
-func (s *simulation) drained(_ context.Context, m *master.Service, id model.JobID) bool {
-	job, err := m.DrainJob(context.Background(), id)
-	if err == nil && job.Status == model.JobSucceeded {
-		s.done.drained.Add(1)
-	}
 	return err != nil || job.Status.Final()
 }
 
