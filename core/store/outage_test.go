@@ -25,6 +25,8 @@ type outage struct {
 	// way, where set, is what a call passes before it reaches the master, and its answer after it left. Either is lost
 	// where it returns an error.
 	way atomic.Pointer[func(ctx context.Context, pull bool) error]
+	// slow counts the calls that the master took a second for, or longer.
+	slow atomic.Int32
 }
 
 var errDown = errs.New(errs.RPCFail, "test: call the master", "it is down")
@@ -70,7 +72,11 @@ func via[T any](ctx context.Context, o *outage, name string, keys int, f func(st
 	if err != nil {
 		return none, err
 	}
+	began := time.Now()
 	got, err := f(m)
+	if time.Since(began) >= time.Second {
+		o.slow.Add(1)
+	}
 	if lost := o.pass(ctx, false); lost != nil {
 		return none, lost
 	}

@@ -96,7 +96,8 @@ type simulation struct {
 	p    *pool
 	done *totals
 	keys int
-	size uint64 // of each segment
+	size uint64        // of each segment
+	calm time.Duration // the longest pause between two faults
 	// processes are the stores and then the clients. views are the masters that they know.
 	processes [simStores + simClients]*process
 	views     [simStores + simClients]*outage
@@ -128,6 +129,7 @@ func newSimulation(t *testing.T, seed uint64, done *totals) (*simulation, *rand.
 	s := &simulation{
 		history: newHistory(t), t: t, seed: seed, done: done, life: 1,
 		keys: []int{5, 12, 30}[shape.IntN(3)], size: []uint64{256 << 10, 512 << 10}[shape.IntN(2)],
+		calm: []time.Duration{2 * time.Second, 12 * time.Second}[shape.IntN(2)],
 	}
 	leases := rand.New(rand.NewPCG(seed, 3))
 	s.p = newPoolWithout(t, func(c *master.Config) {

@@ -143,7 +143,7 @@ func (b *ballot) hold(ctx context.Context, address string) error {
 
 // faults kill leaders, cut them off from the election, stop them in an orderly way, and restart stores.
 func (b *ballot) faults(ctx context.Context, rng *rand.Rand) {
-	for n := 1; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
+	for n := 1; pause(ctx, upTo(rng, b.simulation.calm)); n++ {
 		i := rng.IntN(len(b.voters))
 		if l := b.leader(); l >= 0 && rng.IntN(4) > 0 {
 			i = l

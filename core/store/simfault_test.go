@@ -157,7 +157,7 @@ func (s *simulation) disturb(ctx context.Context, rng *rand.Rand) {
 
 // faults ends masters and stores and starts them anew, stores at the same port and at others, and starts a second master.
 func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
-	for n := 2; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
+	for n := 2; pause(ctx, upTo(rng, s.calm)); n++ {
 		which, port := rng.IntN(7), 1+rng.IntN(2)*n
 		if which == 6 {
 			s.rival(rng)
@@ -174,7 +174,7 @@ func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
 			s.p.kill()
 			s.follow()
 		}
-		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(4000)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(3)) * upTo(rng, s.calm/3))
 		s.born(false)
 		if reboot {
 			s.p.boot()
@@ -185,6 +185,8 @@ func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
 		}
 	}
 }
+
+func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
 // follow makes all processes know the pool's master, or that there is none.
 func (s *simulation) follow() {

@@ -22,6 +22,7 @@ type attempt struct {
 	// ok says that the call succeeded. Otherwise it may have had its effect, or have it yet.
 	ok bool
 	// strong says that one master made it that knew all segments, and none else served: what it replaced is gone.
+	// Otherwise that may come back.
 	strong bool
 	// read says that a read returned the value.
 	read bool
@@ -39,7 +40,7 @@ type history struct {
 
 func newHistory(t *testing.T) *history { return &history{t: t, of: map[model.Key][]*attempt{}} }
 
-// try makes an attempt. whole is asked before and after it for the life of a master that knows all segments.
+// try makes an attempt. whole is asked before and after it for the life of a master that knows all segments, 0 for none.
 func (h *history) try(a *attempt, whole func() int, do func() error) {
 	h.mu.Lock()
 	h.count++

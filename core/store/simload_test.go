@@ -50,21 +50,33 @@ func (l *load) crash() {
 	l.start()
 }
 
+// confirmed returns whole for one attempt of the client. A master waits for a second for the node of what an upsert
+// replaces, and then lets the upsert go on if it writes elsewhere.
+func (l *load) confirmed() (whole func() int) {
+	slow := l.views[len(l.stores)+l.i].slow.Load()
+	return func() int {
+		if l.views[len(l.stores)+l.i].slow.Load() != slow {
+			return 0
+		}
+		return l.whole()
+	}
+}
+
 func (l *load) step(key model.Key) {
 	ctx := l.t.Context()
 	switch n := l.rng.IntN(100); {
 	case n < 20:
 		a := l.attempt("put", key)
-		l.try(a, l.whole, func() error { return l.Put(ctx, key, a.value, l.settings(false)) })
+		l.try(a, l.confirmed(), func() error { return l.Put(ctx, key, a.value, l.settings(false)) })
 	case n < 32:
 		a := l.attempt("upsert", key)
-		l.try(a, l.whole, func() error { return l.Put(ctx, key, a.value, l.settings(true)) })
+		l.try(a, l.confirmed(), func() error { return l.Put(ctx, key, a.value, l.settings(true)) })
 	case n < 43:
 		a := l.attempt([]string{"put", "upsert"}[l.rng.IntN(2)], key)
-		l.try(a, l.whole, func() error { return l.layers(a) })
+		l.try(a, l.confirmed(), func() error { return l.layers(a) })
 	case n < 47:
 		a := &attempt{kind: "remove", key: key, client: l.i}
-		l.try(a, l.whole, func() error { return l.BatchRemove(ctx, []model.Key{key}, l.rng.IntN(2) == 0)[0] })
+		l.try(a, l.confirmed(), func() error { return l.BatchRemove(ctx, []model.Key{key}, l.rng.IntN(2) == 0)[0] })
 	case n < 70:
 		at := l.began()
 		got, err := l.Get(ctx, key)
