@@ -63,7 +63,7 @@ func runSeeds(t *testing.T, name string, run func(*testing.T, uint64, *totals)) 
 			continue
 		}
 		failed++
-		t.Logf("run it again: %s=%d %s=1 go test ./core/store -count=1 -run '^%s$'", simFirst, seed, simSeeds, name)
+		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run '^%s$' -count=20 -failfast", simFirst, seed, simSeeds, name)
 	}
 	t.Logf("over all seeds: %v", &done)
 	if seeds >= 10 {
@@ -78,12 +78,12 @@ type totals struct {
 }
 
 func (d *totals) String() string {
-	return fmt.Sprintf("%d reads hit, %d copies and moves succeeded and %d failed, %d drain jobs emptied a store, %d objects were evicted, %d times nothing moved while the memory was checked",
+	return fmt.Sprintf("%d reads hit, %d copies and moves succeeded and %d failed, %d drain jobs emptied a store, %d times a key was found evicted, %d times nothing moved while the memory was checked",
 		d.hits.Load(), d.tasks.Load(), d.failedTasks.Load(), d.drained.Load(), d.evicted.Load(), d.checked.Load())
 }
 
 func (d *totals) check(t *testing.T) {
-	for _, n := range []*atomic.Int64{&d.hits, &d.tasks, &d.failedTasks, &d.drained, &d.checked} {
+	for _, n := range []*atomic.Int64{&d.hits, &d.tasks, &d.failedTasks, &d.drained, &d.evicted, &d.checked} {
 		require.Positive(t, n.Load(), "of: %v", d)
 	}
 }

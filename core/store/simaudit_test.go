@@ -52,6 +52,9 @@ func (s *simulation) auditMaster(m *master.Service) {
 		if err != nil {
 			return // It does not serve at present.
 		}
+		if story.Fate == model.FateEvicted {
+			s.done.evicted.Add(1)
+		}
 		for _, r := range story.Replicas {
 			for _, part := range r.Parts {
 				if used[part.SegmentID] == nil {

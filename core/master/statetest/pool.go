@@ -15,7 +15,8 @@ import (
 //
 // A write with Op.Weak does not take the values before it out of the set: they may come back. So it is with one that the
 // master made while it did not know all segments (docs/adr/0026), with one that a master made beside another one (0030),
-// and with one that failed and whose effect is not known.
+// and with one that failed and whose effect is not known. A removal waits for the ledger of the value that it finds, so
+// the others of the set may come back after it, too.
 func Pool() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Partition: byKey,
@@ -28,7 +29,7 @@ func Pool() porcupine.Model {
 					return []any{s}
 				}
 				return nil
-			case op.Kind == "remove" && op.Weak:
+			case op.Kind == "remove" && (op.Weak || len(s) > valueSize):
 				return []any{s}
 			case op.Kind == "remove":
 				return []any{values("")}
@@ -43,12 +44,14 @@ func Pool() porcupine.Model {
 	return m.ToModel()
 }
 
-// values is a set of values, sorted, of eight bytes each, so that two of them can be compared.
+const valueSize = 8
+
+// values is a set of values, sorted, of valueSize bytes each, so that two of them can be compared.
 type values string
 
 func (v values) has(x uint64) bool {
-	for i := 0; i < len(v); i += 8 {
-		if binary.BigEndian.Uint64([]byte(v[i:i+8])) == x {
+	for i := 0; i < len(v); i += valueSize {
+		if binary.BigEndian.Uint64([]byte(v[i:i+valueSize])) == x {
 			return true
 		}
 	}
@@ -60,8 +63,8 @@ func (v values) with(x uint64) values {
 		return v
 	}
 	var all []uint64
-	for i := 0; i < len(v); i += 8 {
-		all = append(all, binary.BigEndian.Uint64([]byte(v[i:i+8])))
+	for i := 0; i < len(v); i += valueSize {
+		all = append(all, binary.BigEndian.Uint64([]byte(v[i:i+valueSize])))
 	}
 	all = append(all, x)
 	slices.Sort(all)
