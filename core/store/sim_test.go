@@ -98,6 +98,7 @@ type simulation struct {
 	keys int
 	size uint64        // of each segment
 	calm time.Duration // the longest pause between two faults
+	ttl  time.Duration // after which a process is silent
 	// processes are the stores and then the clients. views are the masters that they know.
 	processes [simStores + simClients]*process
 	views     [simStores + simClients]*outage
@@ -130,12 +131,13 @@ func newSimulation(t *testing.T, seed uint64, done *totals) (*simulation, *rand.
 		history: newHistory(t), t: t, seed: seed, done: done, life: 1,
 		keys: []int{5, 12, 30}[shape.IntN(3)], size: []uint64{256 << 10, 512 << 10}[shape.IntN(2)],
 		calm: []time.Duration{2 * time.Second, 12 * time.Second}[shape.IntN(2)],
+		ttl:  []time.Duration{5 * time.Second, 15 * time.Second}[shape.IntN(2)],
 	}
 	leases := rand.New(rand.NewPCG(seed, 3))
 	s.p = newPoolWithout(t, func(c *master.Config) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = 5*time.Second, time.Minute, 10*time.Second
+		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = s.ttl, time.Minute, 10*time.Second
 		c.LeaseTTL = time.Duration(1+leases.IntN(8)) * time.Second
 		c.StripeSize = 1 << 20
 	})

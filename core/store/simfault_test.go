@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -158,8 +159,8 @@ func (s *simulation) disturb(ctx context.Context, rng *rand.Rand) {
 // faults ends masters and stores and starts them anew, stores at the same port and at others, and starts a second master.
 func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
 	for n := 2; pause(ctx, upTo(rng, s.calm)); n++ {
-		which, port := rng.IntN(7), 1+rng.IntN(2)*n
-		if which == 6 {
+		which, port := rng.IntN(8), 1+rng.IntN(2)*n
+		if which >= 6 {
 			s.rival(rng)
 			continue
 		}
@@ -195,13 +196,17 @@ func (s *simulation) follow() {
 	}
 }
 
-// rival starts a second master beside the first. The processes come to it one after the other, in any order; the first
-// master goes on for those that have not.
+// rival starts a second master beside the first. The processes come to it one after the other, in any order or the stores
+// before the clients; the first master goes on for those that have not.
 func (s *simulation) rival(rng *rand.Rand) {
 	s.born(true)
 	first := s.p.stop
 	s.p.boot()
-	for _, i := range rng.Perm(len(s.views)) {
+	order := rng.Perm(len(s.views))
+	if rng.IntN(2) == 0 {
+		slices.SortFunc(order, func(a, b int) int { return min(a, len(s.stores)) - min(b, len(s.stores)) })
+	}
+	for _, i := range order {
 		time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(15000)) * time.Millisecond)
 		s.views[i].m.Store(s.p.master.m.Load())
 	}
