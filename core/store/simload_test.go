@@ -50,8 +50,8 @@ func (l *load) crash() {
 	l.start()
 }
 
-// confirmed returns whole for one attempt of the client. A master waits for a second for the node of what an upsert
-// replaces, and then lets the upsert go on if it writes elsewhere.
+// confirmed returns whole for one attempt of the client. A master waits for a second for the nodes of values that the key
+// had before, and then goes on without them if what it writes or removes now lies elsewhere.
 func (l *load) confirmed() (whole func() int) {
 	slow := l.views[len(l.stores)+l.i].slow.Load()
 	return func() int {

@@ -15,8 +15,7 @@ import (
 //
 // A write with Op.Weak does not take the values before it out of the set: they may come back. So it is with one that the
 // master made while it did not know all segments (docs/adr/0026), with one that a master made beside another one (0030),
-// and with one that failed and whose effect is not known. A removal waits for the ledger of the value that it finds, so
-// the others of the set may come back after it, too.
+// and with one that failed and whose effect is not known.
 func Pool() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Partition: byKey,
@@ -29,7 +28,7 @@ func Pool() porcupine.Model {
 					return []any{s}
 				}
 				return nil
-			case op.Kind == "remove" && (op.Weak || len(s) > valueSize):
+			case op.Kind == "remove" && op.Weak:
 				return []any{s}
 			case op.Kind == "remove":
 				return []any{values("")}

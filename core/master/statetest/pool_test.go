@@ -19,17 +19,17 @@ func TestThePoolFindsFaults(t *testing.T) {
 		ok    bool
 		calls []Op
 	}{
-		"good":                       {true, []Op{put(1), read(1), upsert(2), read(2), remove, put(3), read(3)}},
-		"never written":              {false, []Op{put(1), read(2)}},
-		"replaced":                   {false, []Op{put(1), upsert(2), read(1)}},
-		"removed":                    {false, []Op{put(1), remove, read(1)}},
-		"evicted and put anew":       {true, []Op{put(1), read(1), put(2), read(2)}},
-		"put where one was":          {true, []Op{put(1), put(2), read(1)}},
-		"back after a put was read":  {false, []Op{put(1), put(2), read(2), read(1)}},
-		"replaced weakly":            {true, []Op{put(1), weak(upsert(2)), read(2), read(1), read(2)}},
-		"removed weakly":             {true, []Op{put(1), weak(remove), read(1)}},
-		"removed after a weak write": {true, []Op{put(1), weak(upsert(2)), remove, read(1)}},
-		"gone for good":              {false, []Op{put(1), weak(remove), upsert(2), read(1)}},
+		"good":                      {true, []Op{put(1), read(1), upsert(2), read(2), remove, put(3), read(3)}},
+		"never written":             {false, []Op{put(1), read(2)}},
+		"replaced":                  {false, []Op{put(1), upsert(2), read(1)}},
+		"removed":                   {false, []Op{put(1), remove, read(1)}},
+		"evicted and put anew":      {true, []Op{put(1), read(1), put(2), read(2)}},
+		"put where one was":         {true, []Op{put(1), put(2), read(1)}},
+		"back after a put was read": {false, []Op{put(1), put(2), read(2), read(1)}},
+		"replaced weakly":           {true, []Op{put(1), weak(upsert(2)), read(2), read(1), read(2)}},
+		"removed weakly":            {true, []Op{put(1), weak(remove), read(1)}},
+		"removed after a weak one":  {false, []Op{put(1), weak(upsert(2)), remove, read(1)}},
+		"gone for good":             {false, []Op{put(1), weak(remove), upsert(2), read(1)}},
 	} {
 		var h History
 		for _, op := range c.calls {
