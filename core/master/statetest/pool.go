@@ -7,15 +7,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Pool is the model for History.Check of what the clients of a pool may see of one key. Where the register of a master has calls and error codes, it has
-// values: each write has another one, which Op.Sum names. Its state is the set of the values that a read may return.
+// Pool is the model for History.Check of what the clients of a pool may see of one key. Where the register of a master has
+// calls and error codes, it has values: each write has another one, which Op.Sum names. Its state is the set of the values
+// that a read may return.
 //
 // A read may also miss at any time, because a pool is a cache, so that no history needs the reads that do. For the same
 // reason a put may leave the key as it is, and one whose value no read returned says nothing.
 //
 // A write with Op.Weak does not take the values before it out of the set: they may come back. So it is with one that the
 // master made while it did not know all segments (docs/adr/0026), with one that a master made beside another one (0030),
-// and with one that failed and whose effect is not known.
+// with one for which a master waited in vain for the node of a value that the key had before, and with one that failed
+// and whose effect is not known.
 func Pool() porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Partition: byKey,
