@@ -51,7 +51,7 @@ func runSeeds(t *testing.T, name string, run func(*testing.T, uint64, *totals)) 
 	}
 	var done totals
 	first, passed, failed := number(simFirst, 1), 0, 0
-	seeds := number(simSeeds, 25)
+	seeds := number(simSeeds, 15)
 	if raceDetector {
 		seeds = min(seeds, 5)
 	}
