@@ -147,9 +147,10 @@ bench: build ## Measure the parts on this machine, each beside its limit
 SEEDS ?= 1000
 
 .PHONY: soak
-soak: ## Simulate so many pools over faults and restarts of the master; SEEDS=N, and FIRST=N for the first
-	@MOONCAKE_SIM_SEEDS=$(SEEDS) MOONCAKE_SIM_FIRST=$(FIRST) go test ./core/store -run '^TestSimulation$$' -count=1 -v -timeout 0 | \
-		awk '/^[0-9]+ passed, [0-9]+ failed$$/ {last = $$0; next} /--- FAIL|sim_test.go/ {print} END {print last; exit last !~ / 0 failed$$/}'
+soak: ## Simulate so many pools, with one master and with elected ones, over faults and restarts; SEEDS=N, and FIRST=N for the first
+	@MOONCAKE_SIM_SEEDS=$(SEEDS) MOONCAKE_SIM_FIRST=$(FIRST) go test ./core/store -run '^Test(Elected)?Simulation$$' -count=1 -v -timeout 0 2>&1 | \
+		awk '/^[0-9]+ passed, [0-9]+ failed$$/ {ran++; passed += $$1; failed += $$3; next} /--- FAIL|sim[a-z]*_test.go|^panic|^FAIL|^#/ {print} \
+			END {printf "%d passed, %d failed\n", passed, failed; exit ran != 2 || failed > 0}'
 
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos

@@ -275,6 +275,18 @@ func (s *Service) awaitFrees(ctx context.Context) {
 	_, _ = s.await(ctx, waiting) // The allocator says what is free.
 }
 
+// unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved
+// away, or displaced by an upsert that failed here, while its ledger does not know yet. It must not come back when the key
+// has been replaced or removed.
+func (s *Service) unsettled() (all touched) {
+	for _, m := range s.registry.View().All {
+		if !m.Ledger.Settled() {
+			all.add(m)
+		}
+	}
+	return all
+}
+
 // touched are segments whose ledgers got records. The zero value has none.
 type touched map[*segments.Segment]struct{}
 

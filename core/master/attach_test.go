@@ -318,6 +318,27 @@ func TestAWriterOfACopyIsKnown(t *testing.T) {
 	})
 }
 
+// TestAReplicaThatMovedAwayDoesNotComeBack (L6): the removal of an object waits for the ledger that it was moved away from.
+func TestAReplicaThatMovedAwayDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 4), newKeeper(t, 2, 4)
+		r := startAttached(t, nil, a)
+		r.put("k")
+		b.join(r)
+		flushed()
+		caller := model.Caller{Client: r.client}
+		_, err := r.CopyStart(r.ctx, caller, model.MoveObject, "k", a.segs[0].Name, []string{b.segs[0].Name})
+		require.NoError(t, err)
+		a.mute.Store(true)
+		require.NoError(t, r.CopyEnd(r.ctx, caller, model.MoveObject, "k"))
+		time.AfterFunc(500*time.Millisecond, func() { a.mute.Store(false) })
+		require.Equal(t, one(errs.OK), r.remove(true, "k"))
+		r.kill(t, a, b)
+		r = startAttached(t, nil, a, b)
+		require.Empty(t, r.here())
+	})
+}
+
 // TestMemoryIsFreeWhenTheLedgerSaysSo (L1).
 func TestMemoryIsFreeWhenTheLedgerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -410,12 +410,8 @@ func (p *put) touch(replicas []model.Replica) {
 // one knows every writer that was answered. An item in a segment whose node does not confirm in time fails.
 func (p *put) await(ctx context.Context) {
 	if p.cfg.Upsert {
-		// A value that the upsert replaces may have left the table before, evicted or displaced by an upsert that failed
-		// here, while its ledger does not know yet. It must not come back when this upsert has succeeded.
-		for _, m := range p.s.registry.View().All {
-			if !m.Ledger.Settled() {
-				p.touched.add(m)
-			}
+		for m := range p.s.unsettled() {
+			p.touched.add(m)
 		}
 	}
 	for late, err := p.s.await(ctx, p.touched); late != nil; late, err = p.s.await(ctx, p.touched) {

@@ -61,9 +61,12 @@ func (s *Service) removeAll(ctx context.Context, op string, names []string, forc
 	s.reclaim(ctx, &bin, why, false)
 	s.pool.Leave()
 	if m, err := s.await(ctx, touched); m != nil {
-		late = lateError(op, m, err)
+		return out, removed, lateError(op, m, err)
 	}
-	return out, removed, late
+	if removed > 0 {
+		_, _ = s.await(ctx, s.unsettled()) // A node that is silent delays the removal, as it does an upsert.
+	}
+	return out, removed, nil
 }
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in

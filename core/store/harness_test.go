@@ -53,6 +53,14 @@ type pool struct {
 	stop   func()
 	// follower connects to a master that follows another one, nil for none.
 	follower func(address string) (store.Follower, error)
+	log      *slog.Logger // of masters, clients and nodes; silent() if nil
+}
+
+func (p *pool) logger() *slog.Logger {
+	if p.log == nil {
+		return silent()
+	}
+	return p.log
 }
 
 func newPool(t testing.TB, configure func(*master.Config)) *pool {
@@ -101,7 +109,7 @@ func (p *pool) newMaster(deps master.Deps) (m *master.Service, stop func()) {
 	if p.config != nil {
 		p.config(&cfg)
 	}
-	deps.Alloc, deps.Evict, deps.Log = a, e, silent()
+	deps.Alloc, deps.Evict, deps.Log = a, e, p.logger()
 	m, err = master.New(cfg, deps)
 	require.NoError(p.t, err)
 	require.NoError(p.t, m.Start(ctx))
@@ -169,10 +177,10 @@ func (p *pool) member(name string, o memberOptions) *member {
 	if o.master == nil {
 		o.master = p.master
 	}
-	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: silent(), Metrics: m.metrics, Followers: p.follower}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: p.logger(), Metrics: m.metrics, Followers: p.follower}
 	var kept *node.Kept
 	if o.vault != nil {
-		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", silent())
+		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", p.logger())
 		require.NoError(p.t, err)
 		m.deps.ID = kept.Client()
 	}

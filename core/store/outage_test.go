@@ -22,8 +22,11 @@ type call struct {
 type outage struct {
 	m    atomic.Pointer[store.Master]
 	hook atomic.Pointer[func(call) error]
-	// pulls, where set, runs before and after each pull.
-	pulls atomic.Pointer[func()]
+	// way, where set, is what a call passes before it reaches the master, and its answer after it left. Either is lost
+	// where it returns an error.
+	way atomic.Pointer[func(ctx context.Context, pull bool) error]
+	// slow counts the calls that the master took a second for, or longer.
+	slow atomic.Int32
 }
 
 var errDown = errs.New(errs.RPCFail, "test: call the master", "it is down")
@@ -40,11 +43,22 @@ func (o *outage) current() store.Master { return *o.m.Load() }
 
 func (o *outage) setHook(f func(call) error) { o.hook.Store(&f) }
 
+// pass takes a call or its answer to where it goes.
+func (o *outage) pass(ctx context.Context, pull bool) error {
+	if w := o.way.Load(); w != nil {
+		return (*w)(ctx, pull)
+	}
+	return nil
+}
+
 func (o *outage) on(ctx context.Context, name string, keys int) (store.Master, error) {
 	if h := o.hook.Load(); h != nil && *h != nil {
 		if err := (*h)(call{name, keys, ctx}); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.pass(ctx, false); err != nil {
+		return nil, err
 	}
 	if m := o.m.Load(); m != nil {
 		return *m, nil
@@ -53,12 +67,20 @@ func (o *outage) on(ctx context.Context, name string, keys int) (store.Master, e
 }
 
 func via[T any](ctx context.Context, o *outage, name string, keys int, f func(store.Master) (T, error)) (T, error) {
+	var none T
 	m, err := o.on(ctx, name, keys)
 	if err != nil {
-		var zero T
-		return zero, err
+		return none, err
 	}
-	return f(m)
+	began := time.Now()
+	got, err := f(m)
+	if time.Since(began) >= time.Second {
+		o.slow.Add(1)
+	}
+	if lost := o.pass(ctx, false); lost != nil {
+		return none, lost
+	}
+	return got, err
 }
 
 func plain(ctx context.Context, o *outage, name string, keys int, f func(store.Master) error) error {
@@ -88,14 +110,18 @@ func (o *outage) Report(ctx context.Context, c model.ClientID, r model.LedgerRep
 
 // Pull goes on all the time: no hook hears of it.
 func (o *outage) Pull(ctx context.Context, c model.ClientID, round uint64, acks []model.LedgerAck) (model.Pulled, error) {
-	if f := o.pulls.Load(); f != nil {
-		(*f)()
-		defer (*f)()
+	if err := o.pass(ctx, true); err != nil {
+		return model.Pulled{}, err
 	}
-	if m := o.m.Load(); m != nil {
-		return (*m).Pull(ctx, c, round, acks)
+	m := o.m.Load()
+	if m == nil {
+		return model.Pulled{}, errDown
 	}
-	return model.Pulled{}, errDown
+	got, err := (*m).Pull(ctx, c, round, acks)
+	if lost := o.pass(ctx, true); lost != nil {
+		return model.Pulled{}, lost
+	}
+	return got, err
 }
 
 func (o *outage) Follow(ctx context.Context, address string) error {

@@ -1,30 +1,35 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/master"
-	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
-	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/core/store/node"
 )
 
-// The simulation runs a whole pool in virtual time: masters that are killed and restarted, two masters at a time, stores that return as new
-// processes with the memory of the ones before, clients that put,
-// upsert, remove and read whole and in ranges and layers, in a pool that is too small for what they put, over a wire
-// that delays, fails and stalls. MOONCAKE_SIM_SEEDS says how many seeds there are, MOONCAKE_SIM_FIRST the first one.
+// The simulation runs a whole pool in virtual time, a pool that is too small for what clients put:
+//
+//   - simload_test.go: what the clients do, and the drain jobs of an operator
+//   - simfault_test.go: masters and stores that end and start anew, two masters at a time, processes that are cut off or
+//     stand still, calls and answers that are late or lost, transfers that are slow, late, halved or fail
+//   - simhistory_test.go: what clients saw, and whether one order of it explains all of it
+//   - simaudit_test.go: what masters and ledgers hold, looked at while nothing moves
+//   - simelect_test.go: the same with three masters of which one is elected
+//
+// MOONCAKE_SIM_SEEDS says how many seeds there are, MOONCAKE_SIM_FIRST the first one. A seed fixes what is done and the
+// faults. It does not fix the order of goroutines that run at the same instant, so a failure may take several runs.
 const (
 	simSeeds = "MOONCAKE_SIM_SEEDS"
 	simFirst = "MOONCAKE_SIM_FIRST"
@@ -32,10 +37,11 @@ const (
 
 // TestSimulation: every read returns one value of its key that was put, that no later success replaced or removed
 // before the read began, or nothing. Half of the pools have no checksums, which would hide wrong bytes; in the others no
-// checksum ever fails. At the end no memory is lost.
+// checksum ever fails. No two values share memory, and no memory is lost.
 func TestSimulation(t *testing.T) { runSeeds(t, "TestSimulation", simulate) }
 
-func runSeeds(t *testing.T, name string, run func(*testing.T, uint64)) {
+// runSeeds runs a simulation with each seed.
+func runSeeds(t *testing.T, name string, run func(*testing.T, uint64, *totals)) {
 	number := func(name string, or int) int {
 		n, err := strconv.Atoi(os.Getenv(name))
 		if err != nil {
@@ -43,182 +49,174 @@ func runSeeds(t *testing.T, name string, run func(*testing.T, uint64)) {
 		}
 		return n
 	}
+	var done totals
 	first, passed, failed := number(simFirst, 1), 0, 0
-	seeds := number(simSeeds, 25)
+	seeds := number(simSeeds, 15)
 	if raceDetector {
 		seeds = min(seeds, 5)
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		if t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { run(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { run(t, uint64(seed), &done) })
 		}) {
 			passed++
 			continue
 		}
 		failed++
-		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run %s", simFirst, seed, simSeeds, name)
+		t.Logf("run it again: %s=%d %s=1 go test ./core/store -run '^%s$' -count=20 -failfast", simFirst, seed, simSeeds, name)
+	}
+	t.Logf("over all seeds: %v", &done)
+	if seeds >= 10 {
+		done.check(t)
 	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 }
 
-// attempt is one value that a client tried to put under a key, or a removal.
-type attempt struct {
-	value      []byte
-	replaces   bool // an upsert
-	begin, end time.Time
-	failed     bool // it may have happened, or happen yet
-	// life is that of the master which knew all segments from begin to end, 0 if there was none: a master that does not
-	// know a segment yet cannot replace what lies there.
-	life int
+// totals counts, over all seeds, what a simulation is about. Each must have happened.
+type totals struct {
+	hits, tasks, failedTasks, drained, evicted, checked atomic.Int64
+}
+
+func (d *totals) String() string {
+	return fmt.Sprintf("%d reads hit, %d copies and moves succeeded and %d failed, %d drain jobs emptied a store, %d times a key was found evicted, %d times nothing moved while the memory was checked",
+		d.hits.Load(), d.tasks.Load(), d.failedTasks.Load(), d.drained.Load(), d.evicted.Load(), d.checked.Load())
+}
+
+func (d *totals) check(t *testing.T) {
+	for _, n := range []*atomic.Int64{&d.hits, &d.tasks, &d.failedTasks, &d.drained, &d.evicted, &d.checked} {
+		require.Positive(t, n.Load(), "of: %v", d)
+	}
 }
 
 // simulation is one run.
 type simulation struct {
+	*history
 	t    *testing.T
+	seed uint64
 	p    *pool
-	mu   sync.Mutex
-	of   map[model.Key][]*attempt
-	next int
-	hits int
-	life int  // counts the masters and the processes of stores
-	two  bool // two masters serve
-	// stale says that a read may return a value that was replaced.
-	stale bool
-	// views are the masters that the stores and then the clients know.
-	views [5]*outage
-	// stores have their memory in shelves of their own.
-	stores [2]*member
-	shelf  [2]*shelf
+	done *totals
+	keys int
+	size uint64        // of each segment
+	calm time.Duration // the longest pause between two faults
+	ttl  time.Duration // after which a process is silent
+	// processes are the stores and then the clients. views are the masters that they know.
+	processes [simStores + simClients]*process
+	views     [simStores + simClients]*outage
+	// shelf keeps the memory of each store.
+	shelf [simStores]*shelf
+
+	mu     sync.Mutex
+	stores [simStores]*member
+	life   int  // counts the masters, the processes of stores, and their silences
+	two    bool // two masters serve
 }
 
 const (
-	simKeys  = 30
-	simTime  = 2 * time.Minute
-	simLarge = 200 << 10
+	simTime    = 2 * time.Minute
+	simStores  = 2
+	simClients = 4
+	simLarge   = 200 << 10 // bytes of the largest value
 )
 
-func simulate(t *testing.T, seed uint64) {
-	s, rng := newSimulation(t, seed)
+func simulate(t *testing.T, seed uint64, done *totals) {
+	s, rng := newSimulation(t, seed, done)
 	s.p.boot()
 	s.follow()
-	s.run(seed, func(ctx context.Context) { s.faults(ctx, rng) })
+	s.run(func(ctx context.Context) { s.faults(ctx, rng) })
 }
 
-func newSimulation(t *testing.T, seed uint64) (*simulation, *rand.Rand) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &simulation{t: t, of: map[model.Key][]*attempt{}, life: 1}
+func newSimulation(t *testing.T, seed uint64, done *totals) (*simulation, *rand.Rand) {
+	rng, shape := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4))
+	s := &simulation{
+		history: newHistory(t), t: t, seed: seed, done: done, life: 1,
+		keys: []int{5, 12, 30}[shape.IntN(3)], size: []uint64{256 << 10, 512 << 10}[shape.IntN(2)],
+		calm: []time.Duration{2 * time.Second, 12 * time.Second}[shape.IntN(2)],
+		ttl:  []time.Duration{5 * time.Second, 15 * time.Second}[shape.IntN(2)],
+	}
 	leases := rand.New(rand.NewPCG(seed, 3))
 	s.p = newPoolWithout(t, func(c *master.Config) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = 5*time.Second, time.Minute, 10*time.Second
+		c.ClientTTL, c.PutReleaseTimeout, c.PutDiscardTimeout = s.ttl, time.Minute, 10*time.Second
 		c.LeaseTTL = time.Duration(1+leases.IntN(8)) * time.Second
 		c.StripeSize = 1 << 20
 	})
+	s.p.log = slog.New(complaints{t})
 	for i := range s.views {
 		s.views[i] = &outage{}
+		s.processes[i] = newProcess(rand.New(rand.NewPCG(seed, uint64(40+i))))
+		way := s.processes[i].pass
+		s.views[i].way.Store(&way)
 	}
 	return s, rng
 }
 
 // run starts stores and clients, loads the pool while the faults happen, and checks what is left.
-func (s *simulation) run(seed uint64, faults func(context.Context)) {
-	var clients []*member
+func (s *simulation) run(faults func(context.Context)) {
 	for i := range s.stores {
 		s.shelf[i] = newShelf(s.t)
-		s.stores[i] = s.store(i, 1)
+		s.startStore(i, 1)
 	}
-	for i := range 3 {
-		clients = append(clients, s.p.member(fmt.Sprintf("c%d:1", i), memberOptions{client: withChecksum(seed%2 == 0), master: s.views[2+i]}))
-	}
-	slow := rand.New(rand.NewPCG(seed, 2))
-	late := func() { // Ledgers learn late what the master has written.
-		s.mu.Lock()
-		d := time.Duration(slow.IntN(2)*slow.IntN(400)) * time.Millisecond
-		s.mu.Unlock()
-		time.Sleep(d)
-	}
-	for _, v := range s.views {
-		v.pulls.Store(&late)
+	for _, p := range s.processes {
+		p.begin()
 	}
 	ctx, stop := context.WithTimeout(s.t.Context(), simTime)
 	defer stop()
 	var all sync.WaitGroup
-	for i, c := range clients {
-		c.wire.SetHook(hookOf(rand.New(rand.NewPCG(seed, uint64(10+i)))))
-		all.Go(func() { s.load(ctx, c, rand.New(rand.NewPCG(seed, uint64(20+i)))) })
+	for i := range simClients {
+		all.Go(func() { s.load(ctx, i) })
+	}
+	for i, f := range []func(context.Context, *rand.Rand){s.disturb, s.drain, s.audit} {
+		all.Go(func() { f(ctx, rand.New(rand.NewPCG(s.seed, uint64(50+i)))) })
 	}
 	all.Go(func() { faults(ctx) })
 	all.Wait()
-	for _, c := range clients {
-		c.wire.SetHook(nil)
+	for _, p := range s.processes {
+		p.end()
 	}
-	for _, v := range s.views {
-		v.pulls.Store(nil)
+	s.settle()
+	for i := range s.stores {
+		s.stopStore(i, false)
 	}
-	s.settle(clients[0])
+	require.NoError(s.t, s.explained())
+	s.done.hits.Add(int64(s.hits))
 	require.Positive(s.t, s.hits, "the load read something")
 }
 
-// hookOf makes transfers slow, late, or fail.
-func hookOf(rng *rand.Rand) memtransport.Hook {
-	var mu sync.Mutex
-	return func(memtransport.Event) memtransport.Fault {
-		mu.Lock()
-		defer mu.Unlock()
-		switch n := rng.IntN(100); {
-		case n < 50:
-			return memtransport.Fault{}
-		case n < 90:
-			return memtransport.Fault{Delay: time.Duration(rng.IntN(300)) * time.Millisecond, Late: true}
-		case n < 94:
-			return memtransport.Fault{Delay: time.Duration(rng.IntN(20)) * time.Second, Late: true}
-		case n < 97:
-			return memtransport.Fault{Err: errCut, Partial: true}
-		default:
-			return memtransport.Fault{Stall: true}
-		}
-	}
+// startStore starts a store at one of its ports.
+func (s *simulation) startStore(i, port int) {
+	p := s.processes[i]
+	restore := p.calm() // A store that starts asks for the master once.
+	m := s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{
+		segments: []uint64{s.size, s.size}, vault: s.shelf[i], master: s.views[i],
+		node: func(c *node.Config) { c.TaskInterval, c.TaskTimeout = 200*time.Millisecond, 30*time.Second },
+	})
+	restore()
+	m.wire.SetHook(s.hook(i, rand.New(rand.NewPCG(s.seed, uint64(1000*i+port)))))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stores[i] = m
 }
 
-// store starts a store, at one of its ports.
-func (s *simulation) store(i, port int) *member {
-	return s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{segments: []uint64{512 << 10, 512 << 10}, vault: s.shelf[i], master: s.views[i]})
+// stopStore ends the process of a store, at any instruction where it is killed.
+func (s *simulation) stopStore(i int, kill bool) {
+	m := s.storeAt(i)
+	if kill {
+		m.wire.Kill()
+		s.processes[i].kill()
+	} else {
+		s.processes[i].resume()
+	}
+	m.stop()
+	s.processes[i].resume()
+	s.done.tasks.Add(int64(m.count(s.t, "mooncake_node_tasks_done_total")))
+	s.done.failedTasks.Add(int64(m.count(s.t, "mooncake_node_tasks_failed_total")))
 }
 
-// faults kills and restarts masters, restarts stores, at the same port and at others, and starts a second master.
-func (s *simulation) faults(ctx context.Context, rng *rand.Rand) {
-	for n := 2; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
-		which := rng.IntN(7)
-		if which == 6 {
-			s.rival(rng)
-			continue
-		}
-		if which < len(s.stores) {
-			s.stores[which].stop()
-		}
-		reboot := which >= len(s.stores) || rng.IntN(3) == 0
-		if reboot {
-			s.p.kill()
-			s.follow()
-		}
-		time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(4000)) * time.Millisecond)
-		s.born(false)
-		if reboot {
-			s.p.boot()
-			s.follow()
-		}
-		if which < len(s.stores) {
-			s.stores[which] = s.store(which, 1+rng.IntN(2)*n)
-		}
-	}
-}
-
-// follow makes all processes know the pool's master, or that there is none.
-func (s *simulation) follow() {
-	for _, v := range s.views {
-		v.m.Store(s.p.master.m.Load())
-	}
+func (s *simulation) storeAt(i int) *member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stores[i]
 }
 
 // born begins another life, in which two masters may serve.
@@ -229,22 +227,15 @@ func (s *simulation) born(two bool) {
 	s.two = two
 }
 
-// rival starts a second master beside the first. The processes come to it one after the other, in any order; the first
-// master goes on for those that have not.
-func (s *simulation) rival(rng *rand.Rand) {
-	s.born(true)
-	first := s.p.stop
-	s.p.boot()
-	for _, i := range rng.Perm(len(s.views)) {
-		time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(15000)) * time.Millisecond)
-		s.views[i].m.Store(s.p.master.m.Load())
-	}
-	time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(2000)) * time.Millisecond)
-	first()
-	s.born(false)
+// silence begins another life because a store falls silent, or is heard again.
+func (s *simulation) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.life++
 }
 
-// whole returns the life of the master if it knows all segments, else 0.
+// whole returns the life of the master if it is the only one and hears of all segments, else 0. What is replaced or
+// removed from the beginning to the end of such a life does not come back.
 func (s *simulation) whole() int {
 	s.mu.Lock()
 	life, two := s.life, s.two
@@ -252,8 +243,14 @@ func (s *simulation) whole() int {
 	if two {
 		return 0
 	}
-	if segs, err := s.p.master.Segments(s.t.Context()); err != nil || len(segs) < 4 {
+	segs, err := s.p.master.Segments(s.t.Context())
+	if err != nil || len(segs) < 2*len(s.stores) {
 		return 0
+	}
+	for _, x := range segs {
+		if !x.AbsentSince.IsZero() {
+			return 0
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,6 +258,15 @@ func (s *simulation) whole() int {
 		return 0
 	}
 	return life
+}
+
+// serving returns the master that serves, nil if none does.
+func (s *simulation) serving() *master.Service {
+	m := s.p.master.m.Load()
+	if m == nil {
+		return nil
+	}
+	return (*m).(*master.Service)
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -272,165 +278,38 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (s *simulation) load(ctx context.Context, c *member, rng *rand.Rand) {
-	for pause(ctx, time.Duration(rng.IntN(100))*time.Millisecond) {
-		key := fmt.Sprint("key", rng.IntN(simKeys))
-		switch n := rng.IntN(100); {
-		case n < 25:
-			a := s.begin(key, s.value(rng), false)
-			s.done(a, c.Put(s.t.Context(), key, a.value, one))
-		case n < 35:
-			a := s.begin(key, s.value(rng), true)
-			s.replace(a, func() error { return c.Put(s.t.Context(), key, a.value, upsert) })
-		case n < 45:
-			s.layers(c, key, rng)
-		case n < 48:
-			a := s.begin(key, nil, true)
-			s.replace(a, func() error { return c.BatchRemove(s.t.Context(), []model.Key{key}, true)[0] })
-		case n < 75:
-			at := time.Now()
-			if got, err := c.Get(s.t.Context(), key); s.right(err) {
-				s.check(key, at, 0, got, true)
-			}
-		default:
-			s.ranges(c, key, rng)
-		}
-	}
-}
-
-// value is one that no other put has.
-func (s *simulation) value(rng *rand.Rand) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	size := 1 + rng.IntN(4000)
-	if rng.IntN(3) == 0 {
-		size += rng.IntN(simLarge)
-	}
-	return content(fmt.Sprint("value ", s.next), size+16)
-}
-
-func (s *simulation) begin(key model.Key, value []byte, replaces bool) *attempt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := &attempt{value: value, replaces: replaces, begin: time.Now(), failed: true}
-	s.of[key] = append(s.of[key], a)
-	return a
-}
-
-// replace does an attempt that replaces others, and notes whether one master saw all of it.
-func (s *simulation) replace(a *attempt, do func() error) {
-	life := s.whole()
-	err := do()
-	s.done(a, err)
-	same := life == s.whole()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if same {
-		a.life = life
-	}
-}
-
-// done notes how an attempt ended. One that failed may still take effect.
-func (s *simulation) done(a *attempt, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.end, a.failed = time.Now(), err != nil
-}
-
-// layers puts a value in a session, in pieces and in any order.
-func (s *simulation) layers(c *member, key model.Key, rng *rand.Rand) {
-	a := s.begin(key, s.value(rng), false)
-	keys := []model.Key{key}
-	if err := c.StartPuts(s.t.Context(), keys, []uint64{uint64(len(a.value))}, one, nil)[0]; err != nil {
-		s.done(a, err)
-		return
-	}
-	pieces := 1 + rng.IntN(5)
-	size := (len(a.value) + pieces - 1) / pieces
-	for _, i := range rng.Perm(pieces) {
-		from, to := min(i*size, len(a.value)), min((i+1)*size, len(a.value))
-		if from == to {
-			continue
-		}
-		c.PutRanges(s.t.Context(), []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: uint64(from), Mem: a.value[from:to]}}}})
-		time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
-	}
-	s.done(a, c.EndPuts(s.t.Context(), keys)[0])
-}
-
-// ranges reads two ranges of what may be there, directly or in a session that goes on for a while.
-func (s *simulation) ranges(c *member, key model.Key, rng *rand.Rand) {
-	size := 16 + rng.IntN(simLarge/8)
-	off := uint64(rng.IntN(3) * rng.IntN(simLarge/2))
-	buf := make([]byte, size)
-	read := []store.Ranges{{Key: key, Fragments: []store.Fragment{{Offset: off, Mem: buf}}}}
-	if rng.IntN(2) == 0 {
-		at := time.Now()
-		if got := c.GetIntoRanges(s.t.Context(), read)[0][0]; s.right(got.Err) {
-			s.check(key, at, off, buf, false)
-		}
-		return
-	}
-	at := time.Now() // A session reads the value that was there when it began.
-	if c.StartGets(s.t.Context(), []model.Key{key})[0] != nil {
-		return
-	}
-	for range 1 + rng.IntN(4) {
-		if got := c.GetRanges(s.t.Context(), read)[0]; s.right(got.Err) {
-			s.check(key, at, off, buf, false)
-		}
-		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
-	}
-	_ = c.EndGets(s.t.Context(), []model.Key{key})
-}
-
-// right reports whether a read succeeded. Nothing damages memory here, so it never finds a wrong checksum.
-func (s *simulation) right(err error) bool {
-	if errs.Is(err, errs.ChecksumMismatch) {
-		s.t.Errorf("a read found damage: %v", err)
-	}
-	return err == nil
-}
-
-// check finds the value that a read returned.
-func (s *simulation) check(key model.Key, began time.Time, off uint64, got []byte, whole bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hits++
-	for _, a := range s.of[key] {
-		switch {
-		case whole && !bytes.Equal(a.value, got), off+uint64(len(got)) > uint64(len(a.value)), !bytes.Equal(a.value[off:off+uint64(len(got))], got):
-			continue
-		case !s.stale && s.replaced(key, a, began):
-			s.t.Errorf("a read of %s that began at %v returned a value that was replaced before", key, began)
-		}
-		return
-	}
-	s.t.Errorf("a read of %d bytes at %d of %s returned what was never put there", len(got), off, key)
-}
-
-// replaced reports whether an upsert or a removal that began after a value was put had succeeded by then.
-func (s *simulation) replaced(key model.Key, a *attempt, by time.Time) bool {
-	for _, b := range s.of[key] {
-		if b != a && b.replaces && !b.failed && b.life > 0 && !a.failed && b.begin.After(a.end) && b.end.Before(by) {
-			return true
-		}
-	}
-	return false
-}
-
-// settle removes everything and finds that no memory is lost.
-func (s *simulation) settle(c *member) {
+// settle uses the pool once more, removes everything, and finds that no memory is lost.
+func (s *simulation) settle() {
+	c := s.p.member("last:1", memberOptions{client: withChecksum(true)})
 	time.Sleep(3 * time.Minute) // Puts that were given up are released, and so is what old readers held.
-	_, err := c.RemoveAll(s.t.Context(), true)
+	value := content("last", 1000)
+	require.NoError(s.t, c.Put(s.t.Context(), "last", value, one))
+	got, err := c.Get(s.t.Context(), "last")
+	require.NoError(s.t, err)
+	require.Equal(s.t, value, got)
+	_, err = c.RemoveAll(s.t.Context(), true)
 	require.NoError(s.t, err)
 	time.Sleep(3 * time.Minute)
 	segs, err := s.p.master.Segments(s.t.Context())
 	require.NoError(s.t, err)
-	require.Len(s.t, segs, 4)
+	require.Len(s.t, segs, 2*len(s.stores))
 	for _, x := range segs {
 		require.Zero(s.t, x.Used, "of segment %s", x.ID)
 	}
 	require.NoError(s.t, s.p.service().Balance(s.t.Context()))
 }
+
+// complaints is a log in which no process of a simulation may say that something is wrong.
+type complaints struct{ t *testing.T }
+
+func (c complaints) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelError }
+
+func (c complaints) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	c.t.Error("a process complains:", text)
+	return nil
+}
+
+func (c complaints) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c complaints) WithGroup(string) slog.Handler      { return c }

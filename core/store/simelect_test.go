@@ -22,7 +22,7 @@ import (
 // TestElectedSimulation is TestSimulation with three masters of which one is elected: leaders are killed, lose
 // what elects them for shorter and longer than their lease, and retire; processes notice the next leader late. In
 // a third of the pools leaders are deposed while they go on to lead: two serve then, which may give values that
-// were replaced, and never other bytes.
+// the other one replaced meanwhile, and never other bytes.
 func TestElectedSimulation(t *testing.T) { runSeeds(t, "TestElectedSimulation", simulateElection) }
 
 const simLease = 2 * time.Second
@@ -32,8 +32,9 @@ type ballot struct {
 	*simulation
 	memory *hatest.Memory
 	voters [3]*voter
-	leads  int  // how often a master began to serve
-	two    bool // two masters may serve
+	leads  int // how often a master began to serve
+	// deposes says that leaders are deposed while they go on to lead, so that two serve.
+	deposes bool
 
 	mu       sync.Mutex
 	ports    map[string]*port           // that are open
@@ -57,13 +58,12 @@ type voter struct {
 	ended   chan struct{}
 }
 
-func simulateElection(t *testing.T, seed uint64) {
-	s, rng := newSimulation(t, seed)
-	b := &ballot{simulation: s, memory: hatest.NewMemory(simLease), ports: map[string]*port{}, learners: map[string]*master.Service{}, two: seed%3 == 0}
+func simulateElection(t *testing.T, seed uint64, done *totals) {
+	s, rng := newSimulation(t, seed, done)
+	b := &ballot{simulation: s, memory: hatest.NewMemory(simLease), ports: map[string]*port{}, learners: map[string]*master.Service{}, deposes: seed%3 == 0}
 	if seed%4 > 0 {
 		s.p.follower = b.follower
 	}
-	s.stale = b.two
 	for i := range b.voters {
 		b.voters[i] = b.vote(i, 0)
 	}
@@ -81,7 +81,7 @@ func simulateElection(t *testing.T, seed uint64) {
 		following.Go(func() { b.followLeader(ctx, view, lag) })
 	}
 	b.calm()
-	s.run(seed, func(ctx context.Context) { b.faults(ctx, rng) })
+	s.run(func(ctx context.Context) { b.faults(ctx, rng) })
 	require.Positive(t, b.leads)
 }
 
@@ -148,13 +148,13 @@ func (b *ballot) hold(ctx context.Context, address string) error {
 
 // faults kill leaders, cut them off from the election, stop them in an orderly way, and restart stores.
 func (b *ballot) faults(ctx context.Context, rng *rand.Rand) {
-	for n := 1; pause(ctx, time.Duration(rng.IntN(12000))*time.Millisecond); n++ {
+	for n := 1; pause(ctx, upTo(rng, b.simulation.calm)); n++ {
 		i := rng.IntN(len(b.voters))
 		if l := b.leader(); l >= 0 && rng.IntN(4) > 0 {
 			i = l
 		}
 		v := b.voters[i]
-		if b.two && rng.IntN(3) == 0 {
+		if b.deposes && rng.IntN(3) == 0 {
 			b.deposeWrongly(ctx, v, time.Duration(rng.IntN(4000))*time.Millisecond)
 			continue
 		}
@@ -179,12 +179,16 @@ func (b *ballot) faults(ctx context.Context, rng *rand.Rand) {
 				v.backend.Cut(false)
 			}
 		case 4:
-			which := rng.IntN(len(b.stores))
-			b.born(false)
-			b.stores[which].stop()
+			which, port := rng.IntN(len(b.stores)), 1+rng.IntN(2)*(n+1)
+			if i := b.emptied(); i >= 0 {
+				which, port = i, n+1
+			}
+			b.silence()
+			b.stopStore(which, rng.IntN(3) == 0)
 			time.Sleep(time.Duration(rng.IntN(2)*rng.IntN(4000)) * time.Millisecond)
 			b.calm() // A store that starts waits for no leader here.
-			b.stores[which] = b.store(which, 1+rng.IntN(2)*n)
+			b.startStore(which, port)
+			b.silence()
 		}
 	}
 }
@@ -230,7 +234,6 @@ func (b *ballot) leader() int {
 func (v *voter) Lead(ctx context.Context, l ha.Leadership) error {
 	v.start()
 	v.service.Lead(l, l.View().Version)
-	v.b.born(false)
 	v.open()
 	v.service.Recover(ctx)
 	v.learns(false)
@@ -248,10 +251,11 @@ func (v *voter) open() {
 	v.b.mu.Lock()
 	defer v.b.mu.Unlock()
 	v.b.leads++
-	if len(v.b.ports) > 0 && !v.b.two {
+	if len(v.b.ports) > 0 && !v.b.deposes {
 		v.b.t.Errorf("%s serves while another master does", v.address)
 	}
 	v.b.ports[v.address] = &port{v.service, make(chan struct{})}
+	v.b.born(len(v.b.ports) > 1)
 }
 
 // learns opens or closes the port for nodes that tell what their ledgers have.
@@ -336,13 +340,13 @@ func (v *voter) Retire(ctx context.Context) {
 }
 
 func (v *voter) close() {
-	v.b.born(false)
 	v.b.mu.Lock()
 	defer v.b.mu.Unlock()
 	if p := v.b.ports[v.address]; p != nil {
 		close(p.closed)
 		delete(v.b.ports, v.address)
 	}
+	v.b.born(len(v.b.ports) > 1)
 }
 
 // Forget implements campaign.Master.

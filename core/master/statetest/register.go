@@ -5,9 +5,7 @@ package statetest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,10 +27,11 @@ func Key(i int) string { return fmt.Sprintf("k%d", i) }
 
 // Op is one call about one key.
 type Op struct {
-	Kind   string // begin, overwrite, end, revoke, read, exist, remove
+	Kind   string // begin, overwrite, end, revoke, read, exist, remove; see Pool for a client's
 	Key    string
 	Client int
 	Sum    uint64 // of an end: what is written
+	Weak   bool   // of a write of Pool: what it replaced may come back
 }
 
 // Result is what a call answered.
@@ -75,15 +74,6 @@ func register() porcupine.Model {
 		},
 	}
 	return m.ToModel()
-}
-
-func byKey(history []porcupine.Operation) [][]porcupine.Operation {
-	parts := map[string][]porcupine.Operation{}
-	for _, o := range history {
-		k := o.Input.(Op).Key
-		parts[k] = append(parts[k], o)
-	}
-	return slices.Collect(maps.Values(parts))
 }
 
 func (s state) step(op Op, got Result) (state, bool) {
@@ -180,10 +170,8 @@ func firstError(got []error, err error) (Result, error) {
 func Contend(t testing.TB, seed uint64, clients, each int, to func(client int) Calls) {
 	t.Helper()
 	var (
-		mu      sync.Mutex
-		history []porcupine.Operation
+		history History
 		wg      sync.WaitGroup
-		start   = time.Now()
 	)
 	kinds := []string{"begin", "begin", "overwrite", "end", "end", "end", "revoke", "read", "read", "exist", "remove"}
 	for c := range clients {
@@ -196,21 +184,18 @@ func Contend(t testing.TB, seed uint64, clients, each int, to func(client int) C
 					op.Key = last // what it may have begun
 				}
 				last = op.Key
-				called := time.Since(start).Nanoseconds()
+				called := history.Tick()
 				got, err := perform(context.Background(), m, op)
-				returned := time.Since(start).Nanoseconds()
 				if err != nil {
 					t.Errorf("%+v: %v", op, err)
 					return
 				}
-				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: c, Input: op, Call: called, Output: got, Return: returned})
-				mu.Unlock()
+				history.Add(op, called, got, history.Tick())
 			}
 		})
 	}
 	wg.Wait()
-	if got := porcupine.CheckOperationsTimeout(register(), history, 2*time.Minute); got != porcupine.Ok {
-		t.Fatalf("seed %d: %d calls are %s, not linearizable", seed, len(history), got)
+	if err := history.Check(register(), 2*time.Minute); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
 	}
 }
