@@ -30,9 +30,13 @@ type Master struct {
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
 	EnableHA            bool          `koanf:"enable_ha" default:"false" doc:"be one of several masters, of which the one that a service elects serves; the RPC port is open only there"`
-	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s" doc:"what elects the leader"`
+	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s|embedded" doc:"what elects the leader; embedded is an etcd of which each master runs one member"`
 	HABackendConnstring string        `koanf:"ha_backend_connstring" default:"" doc:"where that is: host:port;host:port of etcd, also with etcd:// or https:// before it; redis://host:port; namespace/lease of Kubernetes. Empty takes etcd_endpoints"`
 	EtcdEndpoints       string        `koanf:"etcd_endpoints" default:"" doc:"where etcd is, if ha_backend_connstring is empty"`
+	HAMembers           []string      `koanf:"ha_members" default:"" doc:"masters of an embedded etcd, the same list on each of 3 to 7 machines: name=host,name=host,name=host, also name=host:client_port:peer_port; the ports are 2379 and 2380 by default"`
+	HAMember            string        `koanf:"ha_member" default:"" doc:"name of this master in ha_members; empty for the one whose host is rpc_address"`
+	HADataDir           string        `koanf:"ha_data_dir" default:"" doc:"folder of this master's etcd member; empty for CLUSTER_ID/MEMBER below $STATE_DIRECTORY, /var/lib/mooncake (root) or $XDG_STATE_HOME/mooncake"`
+	HAMemberProgram     string        `koanf:"ha_member_program" default:"" doc:"path of the program that is an etcd member, such as /usr/bin/etcd; empty for mooncake_etcd beside this program or in PATH"`
 	HALeaseTTL          time.Duration `koanf:"ha_lease_ttl" unit:"s" default:"2s" range:"1s..1h" doc:"how long a leader that the service does not hear from leads; in whole seconds, and etcd grants no less than twice its election timeout"`
 
 	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`

@@ -27,7 +27,7 @@ func (l *loader) check(c Config) {
 			pair{"master.max_soft_pin_ttl", duration(m.MaxSoftPinTTL)}, "must be at least")
 	}
 	l.checkKVEvents(m)
-	l.checkHA(m)
+	l.checkHA(c)
 	l.checkPorts(m)
 	l.checkAutoPorts(s)
 	if s.MaxInflightBytes < s.SliceSize {
@@ -85,11 +85,14 @@ func (l *loader) checkKVEvents(m Master) {
 }
 
 // checkHA refuses an election that could not take place.
-func (l *loader) checkHA(m Master) {
+func (l *loader) checkHA(c Config) {
+	m := c.Master
 	if !m.EnableHA {
 		return
 	}
-	if m.HABackend() == "" {
+	if m.HABackendType == HAEmbedded {
+		l.checkEmbedded(c)
+	} else if m.HABackend() == "" {
 		l.between(pair{"master.enable_ha", "true"}, "needs to know where that is, as", pair{"master.ha_backend_connstring", ""}, "must not be empty with")
 	}
 	if m.RPCPort == 0 {

@@ -1,0 +1,375 @@
+// Package embedded runs the etcd that elects one of several masters: each master has one etcd member, a
+// process of its own that ends with the master.
+//
+// An etcd member that has lost its data must not come back under its old identity: it would have forgotten
+// what it has voted for. So a master whose folder is empty asks the other machines first. It begins a new
+// cluster only when all of them have begun one with it or are about to, and otherwise replaces its member in
+// the cluster that is there, which takes a majority of the others.
+package embedded
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// heartbeat and election are the timers of etcd. A lease is at least one and a half elections.
+	heartbeat, election = 50 * time.Millisecond, 500 * time.Millisecond
+	// leastBackOff and mostBackOff bound the pause before an etcd member that ended is started again; one that
+	// ran for steady begins with the least again.
+	leastBackOff, mostBackOff, steady = 100 * time.Millisecond, 10 * time.Second, 30 * time.Second
+	// askPause is the pause between two rounds of questions to other masters, remindInterval that between two
+	// log lines that say the same.
+	askPause, remindInterval = 200 * time.Millisecond, time.Minute
+	// portPatience is how long a port may be in use at the start: by an etcd member that just ends.
+	portPatience = 2 * time.Second
+	// callTimeout bounds a call to an etcd member.
+	callTimeout = 2 * time.Second
+	// stopTimeout is how long an etcd member may take to end in order.
+	stopTimeout = 5 * time.Second
+)
+
+// State is what the etcd member of this master is doing.
+type State string
+
+// The states.
+const (
+	Waiting    State = "waiting"    // for other masters, or for a majority of them
+	Running    State = "running"    // the process runs
+	Restarting State = "restarting" // the process has ended and starts again
+	Stopped    State = "stopped"
+)
+
+// Config is the configuration of a Server.
+type Config struct {
+	Cluster string
+	Members []config.HAMember
+	Self    config.HAMember // one of Members
+	// Bind is the address of this machine on which the ports are opened; a name is resolved.
+	Bind string
+	// Folder is the member's own; it is made if need be.
+	Folder string
+	// Program is an etcd, see Program.
+	Program string
+	// CAFile, CertFile and KeyFile make all connections TLS, with certificates on both sides; all or none. PEM.
+	// TLS are the same files, nil for none.
+	CAFile, CertFile, KeyFile string
+	TLS                       *tls.Config
+	Log                       *slog.Logger
+	// Fail receives the error that ends the member for good. It is called once at most.
+	Fail func(error)
+}
+
+// Server keeps an etcd member running.
+type Server struct {
+	Config
+	bind  string // an IP address
+	lock  *os.File
+	peers *asker
+	conn  *etcdconn.Conn // to this machine's member
+	all   *etcdconn.Conn // to the others
+
+	state  atomic.Pointer[State]
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu  sync.Mutex
+	why string // of the last log line about waiting
+	at  time.Time
+}
+
+// New makes a server. It does nothing before Start. InvalidParams.
+func New(cfg Config) (*Server, error) {
+	s := &Server{Config: cfg, peers: newAsker(cfg.TLS), done: make(chan struct{})}
+	s.become(Stopped)
+	var others []string
+	for _, m := range cfg.Members {
+		if m.Name != cfg.Self.Name {
+			others = append(others, s.url(m.Host, m.Client))
+		}
+	}
+	o := etcdconn.Options{Service: "embedded etcd", TLS: cfg.TLS, Timeout: callTimeout, Logger: cfg.Log}
+	var err error
+	if s.conn, err = etcdconn.New(s.Endpoint(), o); err != nil {
+		return nil, err
+	}
+	s.all, err = etcdconn.New(join(others), o)
+	return s, err
+}
+
+// Endpoint is where this master finds its own etcd member.
+func (s *Server) Endpoint() string {
+	if s.TLS == nil {
+		return s.url(s.Bind, s.Self.Client)
+	}
+	return s.url(s.Self.Host, s.Self.Client) // What the certificate is for.
+}
+
+func (s *Server) url(host string, port int) string {
+	scheme := "http://"
+	if s.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(ports.Plain(host), strconv.Itoa(port))
+}
+
+// peerURL is where other etcd members reach one.
+func (s *Server) peerURL(m config.HAMember) string { return s.url(m.Host, m.Peer) }
+
+// State is safe for concurrent use.
+func (s *Server) State() State { return *s.state.Load() }
+
+func (s *Server) become(st State) { s.state.Store(&st) }
+
+// Start takes the folder and the ports and begins to run the member. The member need not serve when Start
+// returns: that takes a majority.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.takeFolder(); err != nil {
+		return err
+	}
+	beacon, err := s.takePorts(ctx)
+	if err != nil {
+		s.releaseFolder()
+		return err
+	}
+	s.become(Waiting)
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(s.done)
+		if err := s.run(ctx, beacon); err != nil && ctx.Err() == nil {
+			s.Fail(err)
+		}
+	}()
+	return nil
+}
+
+// Stop ends the member: in order, and by force after a bound. Repeatable.
+func (s *Server) Stop() {
+	if s.cancel != nil {
+		s.cancel()
+		<-s.done // Each of its steps is bounded.
+	}
+	s.become(Stopped)
+	s.conn.Close()
+	s.all.Close()
+	s.peers.close()
+	s.releaseFolder()
+}
+
+// takeFolder makes the folder and locks it.
+func (s *Server) takeFolder() error {
+	err := os.MkdirAll(s.Folder, 0o700)
+	if err == nil {
+		s.lock, err = os.OpenFile(filepath.Join(s.Folder, "lock"), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	}
+	if err != nil {
+		return errs.WithHint(errs.Wrap(errs.InvalidParams, "folder of the etcd member", err), "give a folder on a disk of this machine with --ha_data_dir")
+	}
+	if err := syscall.Flock(int(s.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		s.releaseFolder()
+		return errs.WithHint(errs.New(errs.InvalidParams, "folder of the etcd member", "another master of this machine uses %s", s.Folder),
+			"each master has a name of its own in ha_members (--ha_member), and a folder of its own")
+	}
+	return nil
+}
+
+func (s *Server) releaseFolder() {
+	if s.lock != nil {
+		_ = s.lock.Close() // It ends the lock, too.
+		s.lock = nil
+	}
+}
+
+// data is where etcd keeps its data; empty reports whether it has none.
+func (s *Server) data() string { return filepath.Join(s.Folder, "etcd") }
+
+func (s *Server) empty() (bool, error) {
+	entries, err := os.ReadDir(s.data())
+	if os.IsNotExist(err) {
+		return true, nil
+	}
+	return len(entries) == 0, err
+}
+
+// run starts the member and starts it again when it has ended. An error is final.
+func (s *Server) run(ctx context.Context, b *beacon) error {
+	defer func() { b.close() }()
+	for failed := 0; ctx.Err() == nil; {
+		how, err := s.beginning(ctx)
+		if err != nil {
+			return err
+		}
+		b.close() // Its port is the member's now.
+		began := time.Now()
+		gone := false
+		gone, err = s.runOnce(ctx, how)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case gone:
+			return errs.WithHint(errs.Wrap(errs.InvalidParams, "etcd member "+s.Self.Name, err), "another machine took its place: stop this master. To be a member again it needs an empty %s", s.Folder)
+		}
+		s.become(Restarting)
+		if time.Since(began) >= steady {
+			failed = 0
+		}
+		wait := min(leastBackOff<<min(failed, 10), mostBackOff)
+		failed++
+		s.Log.Error("the etcd member of this master has ended, it is started again", "error", err, "in", wait)
+		pause(ctx, wait)
+	}
+	return nil
+}
+
+// runOnce runs the process to its end, and settles its membership meanwhile. removed says that it is no member any
+// more.
+func (s *Server) runOnce(ctx context.Context, how beginning) (removed bool, err error) {
+	p, err := start(s.Program, s.args(how), s.Log)
+	if err != nil {
+		return false, err
+	}
+	s.become(Running)
+	s.Log.Info("the etcd member of this master runs", "member", s.Self.Name, "clients", s.url(s.bind, s.Self.Client), "folder", s.Folder, "begins", how.what)
+	var settling sync.WaitGroup
+	running, cancel := context.WithCancel(ctx)
+	settling.Go(func() { s.settle(running) })
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.stop(stopTimeout)
+	}
+	cancel()
+	settling.Wait()
+	return p.removed(), p.err
+}
+
+// args are the flags of etcd.
+func (s *Server) args(how beginning) []string {
+	client, peer := s.url(s.bind, s.Self.Client), s.url(s.bind, s.Self.Peer)
+	level := "warn"
+	if s.Log.Enabled(context.Background(), slog.LevelDebug) {
+		level = "info"
+	}
+	args := []string{
+		"--name", s.Self.Name, "--data-dir", s.data(),
+		"--listen-client-urls", client, "--advertise-client-urls", s.url(s.Self.Host, s.Self.Client),
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", s.peerURL(s.Self),
+		"--initial-cluster", how.cluster, "--initial-cluster-state", how.state, "--initial-cluster-token", "mooncake-" + s.Cluster,
+		"--heartbeat-interval", strconv.FormatInt(heartbeat.Milliseconds(), 10), "--election-timeout", strconv.FormatInt(election.Milliseconds(), 10),
+		"--log-format", "json", "--log-outputs", "stderr", "--log-level", level,
+	}
+	if s.TLS != nil {
+		for _, of := range []string{"", "peer-"} {
+			args = append(args, "--"+of+"cert-file", s.CertFile, "--"+of+"key-file", s.KeyFile, "--"+of+"trusted-ca-file", s.CAFile, "--"+of+"client-cert-auth")
+		}
+	}
+	return args
+}
+
+// waits notes why the member does not run yet, with a log line now and then.
+func (s *Server) waits(why string) {
+	s.become(Waiting)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why != s.why || time.Since(s.at) >= remindInterval {
+		s.why, s.at = why, time.Now()
+		s.Log.Warn("the etcd member of this master waits", "for", why)
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// resolve returns the IP address of the name of this machine.
+func resolve(ctx context.Context, host string) (string, error) {
+	host = ports.Plain(host)
+	if ip := net.ParseIP(host); ip != nil {
+		return host, nil
+	}
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return "", errs.WithHint(errs.Wrap(errs.InvalidParams, "address of the etcd member", err), "give an address of this machine with --rpc_address")
+	}
+	return found[0], nil
+}
+
+var errNamesake = func(s *Server, at string) error {
+	return errs.WithHint(errs.New(errs.InvalidParams, "etcd member "+s.Self.Name, "another master has this name: its etcd member answers at %s", at),
+		"each master has a name of its own in ha_members, see --ha_member and --rpc_address; stop the other one if this one takes its place")
+}
+
+// takePorts opens the ports for a moment, and keeps that for peers until the member runs. It refuses a name
+// that another master uses.
+func (s *Server) takePorts(ctx context.Context) (*beacon, error) {
+	var err error
+	if s.bind, err = resolve(ctx, s.Bind); err != nil {
+		return nil, err
+	}
+	client, err := listen(ctx, s.bind, s.Self.Client)
+	if err != nil {
+		return nil, err
+	}
+	if err := client.Close(); err != nil {
+		return nil, err
+	}
+	peer, err := listen(ctx, s.bind, s.Self.Peer)
+	if err != nil {
+		return nil, err
+	}
+	b := newBeacon(peer, s.Self.Name, s.TLS)
+	if v := s.peers.ask(ctx, s.peerURL(s.Self)); v.answered && v.nonce != b.nonce {
+		b.close()
+		return nil, errNamesake(s, s.peerURL(s.Self))
+	}
+	return b, nil
+}
+
+// listen opens a port that may be in use for a moment longer.
+func listen(ctx context.Context, host string, port int) (net.Listener, error) {
+	for by := time.Now().Add(portPatience); ; {
+		ln, err := ports.Listen(ctx, "etcd member", host, port, "ha_members")
+		if err == nil || !time.Now().Before(by) || ctx.Err() != nil {
+			return ln, err
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// Program returns the path of the program that is an etcd member: the given one, or mooncake_etcd beside this
+// program or in PATH.
+func Program(given string) (string, error) {
+	name := "mooncake_etcd"
+	if given != "" {
+		name = given
+	} else if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
+			return beside, nil
+		}
+	}
+	path, err := lookPath(name)
+	if err != nil {
+		return "", errs.WithHint(errs.Wrap(errs.InvalidParams, "embedded etcd", fmt.Errorf("the program of etcd members is missing: %w", err)),
+			"'make build' makes mooncake_etcd beside mooncake; --ha_member_program /usr/bin/etcd takes another etcd, of release 3.5 or later; --ha_backend_type etcd uses one that runs elsewhere")
+	}
+	return path, nil
+}
