@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Master is the master's section. Port 0 means any free port.
 type Master struct {
@@ -74,6 +77,9 @@ type Master struct {
 
 // HABackend is where the service is that elects the leader, empty for none.
 func (m Master) HABackend() string {
+	if m.HABackendType == HAEmbedded {
+		return strings.Join(m.HAMembers, ",")
+	}
 	if m.HABackendConnstring != "" {
 		return m.HABackendConnstring
 	}

@@ -29,7 +29,7 @@ import (
 
 const (
 	// heartbeat and election are the timers of etcd. A lease is at least one and a half elections.
-	heartbeat, election = 50 * time.Millisecond, 500 * time.Millisecond
+	heartbeat, election = 100 * time.Millisecond, 500 * time.Millisecond
 	// leastBackOff and mostBackOff bound the pause before an etcd member that ended is started again; one that
 	// ran for steady begins with the least again.
 	leastBackOff, mostBackOff, steady = 100 * time.Millisecond, 10 * time.Second, 30 * time.Second
