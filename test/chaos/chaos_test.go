@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		bin = dir
 		return errors.Join(
 			programs.Build(nil, "-o", dir+"/", "./cmd/mooncake"),
-			programs.Build(nil, "-o", dir+"/etcd", "go.etcd.io/etcd/server/v3"))
+			programs.Build(nil, "-o", dir+"/mooncake_etcd", "go.etcd.io/etcd/server/v3"))
 	}))
 }
 
@@ -46,7 +46,7 @@ func TestNothingWrongAndNothingLost(t *testing.T) {
 	programs.Long(t)
 	out := programs.Must(t, programs.Spec{
 		Program: filepath.Join(bin, "mooncake"),
-		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "etcd"), "-o", "json"},
+		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "mooncake_etcd"), "-o", "json"},
 		Limit:   chaosLimit,
 	})
 	var rows chaos.Rows

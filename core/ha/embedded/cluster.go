@@ -19,10 +19,10 @@ func (s *Server) replace(ctx context.Context, d decision) error {
 	}
 	err := s.all.Do(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		if d.old != nil {
-			s.Log.Warn("the data of this master's etcd member is lost: a new member takes its place", "member", s.Self.Name, "old", d.old.url(), "new", s.peerURL(s.Self))
 			if _, err := c.MemberRemove(ctx, d.old.ID); err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
 				return err
 			}
+			s.Log.Warn("the data of this master's etcd member is lost: a new member takes its place", "member", s.Self.Name, "old", d.old.url(), "new", s.peerURL(s.Self))
 		}
 		_, err := c.MemberAddAsLearner(ctx, []string{s.peerURL(s.Self)})
 		return err

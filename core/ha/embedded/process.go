@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,17 +91,20 @@ const maxLine = 64 << 10
 // serverError is the warning of etcd that says why it ends.
 const serverError = "server error"
 
-// relay passes the log of etcd on, at its levels, and returns the last error in it, with a colon before it.
+// relay passes the log of etcd on, at its levels, and returns why etcd ends, with a colon before it: what etcd says
+// of that, else its last error.
 func relay(r io.Reader, log *slog.Logger) (last string) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	said := false
 	for lines.Scan() {
 		level, text, attrs := parse(lines.Bytes())
-		if level >= slog.LevelError || text == serverError {
+		if !said && (level >= slog.LevelError || text == serverError) {
+			said = text == serverError
 			last = ": " + text
 			for _, a := range attrs {
 				if a.Key == "error" {
-					last = ": " + text + ": " + a.Value.String()
+					last += ": " + a.Value.String()
 				}
 			}
 		}
@@ -112,11 +116,17 @@ func relay(r io.Reader, log *slog.Logger) (last string) {
 	return last
 }
 
-// parse reads a line of etcd's log. What is no JSON, such as the trace of a panic, is an error as it is.
+// parse reads a line of etcd's log. What is no JSON is a line of a library, or an error such as the trace of a panic.
 func parse(line []byte) (slog.Level, string, []slog.Attr) {
 	var fields map[string]any
 	if json.Unmarshal(line, &fields) != nil {
-		return slog.LevelError, string(line), nil
+		level := slog.LevelError
+		if bytes.Contains(line, []byte(" WARNING: ")) {
+			level = slog.LevelWarn
+		} else if bytes.Contains(line, []byte(" INFO: ")) {
+			level = slog.LevelInfo
+		}
+		return level, string(line), nil
 	}
 	text, _ := fields["msg"].(string)
 	name, _ := fields["level"].(string)

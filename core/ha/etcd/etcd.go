@@ -48,8 +48,9 @@ type Backend struct {
 
 var _ ha.Backend = (*Backend)(nil)
 
-// retryPause is the pause after a call or a watch that failed.
-const retryPause = 200 * time.Millisecond
+// retryPause is the pause after a call or a watch that failed, repeatPause after a read that a change of etcd's leader
+// has ended.
+const retryPause, repeatPause = 200 * time.Millisecond, 20 * time.Millisecond
 
 // rereadInterval is how often a watcher reads the view without an event.
 const rereadInterval = 5 * time.Second
@@ -94,8 +95,13 @@ type state struct {
 func (b *Backend) read(ctx context.Context) (v ha.View, s state, err error) {
 	var r *clientv3.TxnResponse
 	err = b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
-		r, err = c.Txn(ctx).Then(clientv3.OpGet(b.view), clientv3.OpGet(b.term)).Commit()
-		return err
+		for { // The library does not repeat a transaction, although this one only reads.
+			r, err = c.Txn(ctx).Then(clientv3.OpGet(b.view), clientv3.OpGet(b.term)).Commit()
+			if !errors.Is(err, rpctypes.ErrLeaderChanged) {
+				return err
+			}
+			pause(ctx, repeatPause)
+		}
 	})
 	if err != nil {
 		return v, s, err
