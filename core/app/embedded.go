@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,10 +94,11 @@ func embeddedConfig(cfg config.Config, log *slog.Logger) (embedded.Config, error
 
 // stateFolder is where a service keeps what has to outlive it.
 func stateFolder(getenv func(string) string, root bool) (string, error) {
-	for _, dir := range []string{getenv("STATE_DIRECTORY"), map[bool]string{true: "/var/lib/mooncake"}[root]} {
-		if dir != "" {
-			return dir, nil
-		}
+	if dir, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":"); dir != "" { // systemd lists several.
+		return dir, nil
+	}
+	if root {
+		return "/var/lib/mooncake", nil
 	}
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "mooncake"), nil

@@ -38,6 +38,7 @@ var least = map[string]int{
 	"store kill -9": 990, "store SIGTERM": 1000, "pool kill -9": 990, "pool SIGSTOP": 1000,
 	"leader kill -9": 990, "leader SIGTERM": 1000, "leader SIGSTOP": 1000, "leader and store kill -9": 990, "masters kill -9": 990,
 	"etcd kill -9": 1000, "etcd SIGSTOP": 1000,
+	"leader and its etcd member kill -9": 990, "leader and its etcd member SIGSTOP": 1000,
 }
 
 // TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the

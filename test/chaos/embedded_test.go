@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/certs"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
@@ -36,6 +37,8 @@ type site struct {
 	dir     string
 	all     []*machine
 	env     []string
+	more    []string // flags of all masters
+	scheme  string   // of etcd's endpoints
 }
 
 // machine is a master. Its log is kept over restarts.
@@ -94,7 +97,7 @@ func (m *machine) args(more ...string) []string {
 	return append([]string{
 		"master", "--enable_ha", "--ha_backend_type", "embedded", "--ha_members", m.members, "--rpc_address", m.address, "--ha_data_dir", m.folder,
 		"--rpc_port", strconv.Itoa(m.rpc), "--metrics_host", "127.0.0.1", "--metrics_port", strconv.Itoa(m.admin),
-	}, more...)
+	}, append(slices.Clone(m.more), more...)...)
 }
 
 func (m *machine) start(more ...string) {
@@ -206,7 +209,7 @@ func (s *site) startAll() *machine {
 func (s *site) directory() string {
 	var at []string
 	for _, m := range s.all {
-		at = append(at, m.etcd())
+		at = append(at, s.scheme+m.etcd())
 	}
 	return "etcd://" + strings.Join(at, ",")
 }
@@ -287,6 +290,31 @@ func TestEmbeddedLeaderKill(t *testing.T) {
 		leader.logs(`begins="with its data"`)
 		s.eventually(func() bool { return leader.health().Etcd == "running" && len(s.voters(leader)) == 3 }, "it serves as an etcd member again")
 	}
+}
+
+// TestEmbeddedWithTLS: certificates on all connections of the etcd members, which take no others.
+func TestEmbeddedWithTLS(t *testing.T) {
+	s := newSite(t)
+	folder := certs.Folder(t.TempDir())
+	ca, err := folder.Init("test", time.Hour, time.Now())
+	require.NoError(t, err)
+	node, err := folder.Issue("masters", []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}, time.Hour, time.Now())
+	require.NoError(t, err)
+	s.scheme = "https://"
+	s.more = []string{"--set", "store.ha_ca_file=" + ca.Cert, "--set", "store.ha_cert_file=" + node.Cert, "--set", "store.ha_key_file=" + node.Key}
+	s.env = append(s.env, "MOONCAKE_STORE_HA_CA_FILE="+ca.Cert, "MOONCAKE_STORE_HA_CERT_FILE="+node.Cert, "MOONCAKE_STORE_HA_KEY_FILE="+node.Key)
+	leader := s.startAll()
+	s.store()
+	s.put("kept", "value")
+	leader.kill()
+	require.NoError(t, os.RemoveAll(leader.folder))
+	leader.start()
+	leader.logs("has caught up and votes")
+	s.reads("kept", "value")
+
+	s.scheme, s.env = "http://", programs.Environ()
+	r := s.call("get", "kept")
+	require.NotZero(t, r.Code, "without a certificate")
 }
 
 // TestEmbeddedMemberKill: the etcd member alone ends, and the master starts it again. SIGTERM ends both.

@@ -88,8 +88,7 @@ type Server struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu  sync.Mutex
-	why string // of the last log line about waiting
+	why string // of the last log line about waiting, and its time; of run
 	at  time.Time
 }
 
@@ -195,15 +194,16 @@ func (s *Server) releaseFolder() {
 	}
 }
 
-// data is where etcd keeps its data; empty reports whether it has none.
+// data is where etcd keeps its data.
 func (s *Server) data() string { return filepath.Join(s.Folder, "etcd") }
 
+// empty reports whether the member has no data. What a member leaves that ended before it had a log is none, and is
+// removed.
 func (s *Server) empty() (bool, error) {
-	entries, err := os.ReadDir(s.data())
-	if os.IsNotExist(err) {
-		return true, nil
+	if logs, err := filepath.Glob(filepath.Join(s.data(), "member", "wal", "*.wal")); err != nil || len(logs) > 0 {
+		return false, err
 	}
-	return len(entries) == 0, err
+	return true, os.RemoveAll(s.data())
 }
 
 // run starts the member and starts it again when it has ended. An error is final.
@@ -271,7 +271,7 @@ func (s *Server) args(how beginning) []string {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", s.peerURL(s.Self),
 		"--initial-cluster", how.cluster, "--initial-cluster-state", how.state, "--initial-cluster-token", "mooncake-" + s.Cluster,
 		"--heartbeat-interval", strconv.FormatInt(heartbeat.Milliseconds(), 10), "--election-timeout", strconv.FormatInt(election.Milliseconds(), 10),
-		"--log-format", "json", "--log-outputs", "stderr", "--log-level", level,
+		"--log-outputs", "stderr", "--log-level", level,
 	}
 	if s.TLS != nil {
 		for _, of := range []string{"", "peer-"} {
@@ -284,8 +284,6 @@ func (s *Server) args(how beginning) []string {
 // waits notes why the member does not run yet, with a log line now and then.
 func (s *Server) waits(why string) {
 	s.become(Waiting)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if why != s.why || time.Since(s.at) >= remindInterval {
 		s.why, s.at = why, time.Now()
 		s.Log.Warn("the etcd member of this master waits", "for", why)
