@@ -10,7 +10,9 @@ package embedded
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -200,7 +202,8 @@ func (s *Server) data() string { return filepath.Join(s.Folder, "etcd") }
 // empty reports whether the member has no data. What a member leaves that ended before it had a log is none, and is
 // removed.
 func (s *Server) empty() (bool, error) {
-	if logs, err := filepath.Glob(filepath.Join(s.data(), "member", "wal", "*.wal")); err != nil || len(logs) > 0 {
+	logs, err := os.ReadDir(filepath.Join(s.data(), "member", "wal"))
+	if len(logs) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
 	return true, os.RemoveAll(s.data())

@@ -3,6 +3,8 @@ package embedded
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,6 +113,30 @@ level=WARN msg="etcd: 2026/01/01 00:00:00 WARNING: [core] hm"
 level=ERROR msg="etcd: panic: no"
 `, out.String())
 	require.Equal(t, ": panic: yes", relay(strings.NewReader("panic: yes\n"+strings.Repeat("x", 2*maxLine)), slog.New(slog.DiscardHandler)))
+}
+
+// TestEmpty: data is what has a log. A folder that cannot be read may have one.
+func TestEmpty(t *testing.T) {
+	s := &Server{Config: Config{Folder: t.TempDir()}}
+	check := func(want bool) {
+		t.Helper()
+		got, err := s.empty()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	check(true)
+	member := filepath.Join(s.data(), "member")
+	require.NoError(t, os.MkdirAll(filepath.Join(member, "snap"), 0o700))
+	check(true)
+	require.NoDirExists(t, member, "it ended before it had a log")
+	require.NoError(t, os.MkdirAll(filepath.Join(member, "wal"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(member, "wal", "0.wal"), nil, 0o600))
+	check(false)
+	require.NoError(t, os.RemoveAll(filepath.Join(member, "wal")))
+	require.NoError(t, os.WriteFile(filepath.Join(member, "wal"), nil, 0o600)) // A file in its place: no folder to read.
+	_, err := s.empty()
+	require.Error(t, err)
+	require.DirExists(t, member)
 }
 
 func TestForeignVariables(t *testing.T) {
