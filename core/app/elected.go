@@ -128,7 +128,7 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 			e.log.Info("this master is one of several", "address", e.address(), "cluster", m.ClusterID, "backend", m.HABackendType, "at", m.HABackend())
 			go func() {
 				defer close(done)
-				defer yieldWhileLeading(ctx, e)()
+				defer yieldWhileLeading(ctx, e.etcd, e.campaign, e.log)()
 				if err := e.campaign.Run(ctx); err != nil {
 					e.fail(err)
 				}

@@ -127,15 +127,15 @@ func backendOf(cfg config.Config, etcd *embedded.Server, log *slog.Logger) (ha.B
 
 // yieldWhileLeading has another machine lead the embedded etcd while this master serves, until ctx ends. The
 // function that it returns waits for the end.
-func yieldWhileLeading(ctx context.Context, e *elected) func() {
+func yieldWhileLeading(ctx context.Context, etcd *embedded.Server, c *campaign.Campaign, log *slog.Logger) func() {
 	var work sync.WaitGroup
-	if e.etcd != nil {
-		work.Go(func() { yield(ctx, e) })
+	if etcd != nil {
+		work.Go(func() { yield(ctx, etcd, c, log) })
 	}
 	return work.Wait
 }
 
-func yield(ctx context.Context, e *elected) {
+func yield(ctx context.Context, etcd *embedded.Server, c *campaign.Campaign, log *slog.Logger) {
 	t := time.NewTicker(yieldInterval)
 	defer t.Stop()
 	for {
@@ -144,11 +144,11 @@ func yield(ctx context.Context, e *elected) {
 		case <-ctx.Done():
 			return
 		}
-		if e.campaign.Status().State != campaign.Serving {
+		if c.Status().State != campaign.Serving {
 			continue
 		}
-		if err := e.etcd.Yield(ctx); err != nil && ctx.Err() == nil {
-			e.log.Debug("this machine still leads etcd, and has the master that serves", "error", err)
+		if err := etcd.Yield(ctx); err != nil && ctx.Err() == nil {
+			log.Debug("this machine still leads etcd, and has the master that serves", "error", err)
 		}
 	}
 }

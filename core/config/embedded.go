@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// HAEmbedded is the ha_backend_type of masters that run the etcd that elects one of them.
-const HAEmbedded = "embedded"
-
 const (
 	defaultClientPort, defaultPeerPort = 2379, 2380
 	// fewestMembers survive the loss of one; more than mostMembers only make etcd slower.
@@ -89,26 +86,4 @@ func (m *HAMember) ports(text string) error {
 		*to = int(n)
 	}
 	return nil
-}
-
-// checkEmbedded refuses members that could not form an etcd.
-func (l *loader) checkEmbedded(c Config) {
-	m, s := c.Master, c.Store
-	members, err := m.Members()
-	if err != nil {
-		l.clash("master.ha_members", strings.Join(m.HAMembers, ","), err.Error())
-	}
-	known := m.HAMember == "" || err != nil
-	for _, one := range members {
-		known = known || one.Name == m.HAMember
-	}
-	if !known {
-		l.between(pair{"master.ha_member", m.HAMember}, "must be a name in", pair{"master.ha_members", strings.Join(m.HAMembers, ",")}, "must have the name that is")
-	}
-	if s.HAUsername != "" {
-		l.between(pair{"master.ha_backend_type", m.HABackendType}, "has no users, but certificates (store.ha_cert_file), and works without", pair{"store.ha_username", s.HAUsername}, "must be empty with")
-	}
-	if (s.HACertFile == "") != (s.HACAFile == "") {
-		l.between(pair{"store.ha_cert_file", s.HACertFile}, "goes with the authority of the other masters, ", pair{"store.ha_ca_file", s.HACAFile}, "goes with")
-	}
 }

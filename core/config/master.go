@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// HAEmbedded is the ha_backend_type of masters that run the etcd that elects one of them.
+const HAEmbedded = "embedded"
+
 // Master is the master's section. Port 0 means any free port.
 type Master struct {
 	RPCAddress          string        `koanf:"rpc_address" default:"0.0.0.0" doc:"address the RPC server binds; :: for every IPv6 and IPv4 address"`

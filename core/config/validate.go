@@ -103,6 +103,28 @@ func (l *loader) checkHA(c Config) {
 	}
 }
 
+// checkEmbedded refuses members that could not form an etcd.
+func (l *loader) checkEmbedded(c Config) {
+	m, s := c.Master, c.Store
+	members, err := m.Members()
+	if err != nil {
+		l.clash("master.ha_members", strings.Join(m.HAMembers, ","), err.Error())
+	}
+	known := m.HAMember == "" || err != nil
+	for _, one := range members {
+		known = known || one.Name == m.HAMember
+	}
+	if !known {
+		l.between(pair{"master.ha_member", m.HAMember}, "must be a name in", pair{"master.ha_members", strings.Join(m.HAMembers, ",")}, "must have the name that is")
+	}
+	if s.HAUsername != "" {
+		l.between(pair{"master.ha_backend_type", m.HABackendType}, "has no users, but certificates (store.ha_cert_file), and works without", pair{"store.ha_username", s.HAUsername}, "must be empty with")
+	}
+	if (s.HACertFile == "") != (s.HACAFile == "") {
+		l.between(pair{"store.ha_cert_file", s.HACertFile}, "goes with the authority of the other masters, ", pair{"store.ha_ca_file", s.HACAFile}, "goes with")
+	}
+}
+
 // checkPorts refuses two servers of the master on one port.
 func (l *loader) checkPorts(m Master) {
 	servers := []pair{{"master.rpc_port", strconv.Itoa(m.RPCPort)}, {"master.metrics_port", strconv.Itoa(m.MetricsPort)}}

@@ -1,14 +1,11 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
@@ -59,17 +56,4 @@ func (all members) args(i int) []string {
 		list = append(list, fmt.Sprintf("%s=127.0.0.1:%d:%d", m.name, m.client, m.peer))
 	}
 	return []string{"--enable_ha", "--ha_backend_type", "embedded", "--ha_members", strings.Join(list, ","), "--ha_member", all[i].name, "--ha_data_dir", all[i].folder}
-}
-
-// freezeMachine stops a master and its etcd member for the pause of the options.
-func (p *pool) freezeMachine(ctx context.Context, i int) error {
-	pid, err := cluster.Descendant(p.masters[i].PID(), memberProgram)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("stop the etcd member: %w", err)
-	}
-	err = p.freeze(ctx, p.masters[i])
-	return errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
 }

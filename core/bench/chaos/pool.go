@@ -212,6 +212,19 @@ func (p *pool) freeze(ctx context.Context, procs ...*cluster.Proc) error {
 	return err
 }
 
+// freezeMachine stops a master and its etcd member for the pause of the options.
+func (p *pool) freezeMachine(ctx context.Context, i int) error {
+	pid, err := cluster.Descendant(p.masters[i].PID(), memberProgram)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop the etcd member: %w", err)
+	}
+	err = p.freeze(ctx, p.masters[i])
+	return errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
+}
+
 // close ends all processes: stores first, so that they can say goodbye to the master.
 func (p *pool) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

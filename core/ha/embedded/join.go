@@ -156,8 +156,6 @@ func (s *Server) cluster(members []listed) string {
 	return strings.Join(all, ",")
 }
 
-func join(endpoints []string) string { return strings.Join(endpoints, ";") }
-
 // Self returns the member that this master is: the named one, or the one whose host is rpc_address.
 func Self(m config.Master, members []config.HAMember) (config.HAMember, error) {
 	var found []config.HAMember
