@@ -366,7 +366,7 @@ func TestEmbeddedFolderLost(t *testing.T) {
 	lost.logs("the data of this master's etcd member is lost")
 	lost.logs("has caught up and votes")
 	s.eventually(func() bool { return len(s.voters(lost)) == 3 }, "all vote")
-	s.all[0].kill() // Without the new member's vote, nobody could lead now.
+	s.all[0].kill() // Without the new member's vote, no master could lead now.
 	s.leader()
 	s.reads("kept", "value")
 }
@@ -397,7 +397,7 @@ func TestEmbeddedOtherMachine(t *testing.T) {
 	s.leader()
 }
 
-// TestEmbeddedQuorum: nobody leads without a majority, and nothing is lost by that. A machine that lost its data
+// TestEmbeddedQuorum: no master leads without a majority, and nothing is lost by that. A machine that lost its data
 // waits for the majority.
 func TestEmbeddedQuorum(t *testing.T) {
 	s := newSite(t)
