@@ -39,6 +39,7 @@ setup-tests: # also for Redis and PyTorch, which some tests of test-all use
 .PHONY: build
 build: setup ## Build every binary into bin/
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/mooncake $(addprefix ./,$(PLUGINS))
+	go build -trimpath -ldflags '-s -w' -o $(BIN)/mooncake_etcd go.etcd.io/etcd/server/v3 # the etcd members of masters
 	@for a in $(ALIASES); do ln -sf mooncake $(BIN)/$$a; done
 	@chmod go-w $(BIN) $(BIN)/* # a plugin binary that others can change is not run
 
@@ -154,17 +155,13 @@ soak: ## Simulate so many pools, with one master and with elected ones, over fau
 
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
-chaos: build $(TOOLS)/etcd ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
-	$(BIN)/mooncake bench chaos --etcd $(TOOLS)/etcd $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
-
-# The etcd of the tests is that of go.mod.
-$(TOOLS)/etcd: go.mod
-	go build -o $@ go.etcd.io/etcd/server/v3
+chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON
+	$(BIN)/mooncake bench chaos --etcd $(BIN)/mooncake_etcd $(CHAOSFLAGS) $(if $(OUT),--out '$(OUT)')
 
 # HAFLAGS: flags of mooncake bench ha, and names of faults. OUT: a file for JSON.
 .PHONY: bench-ha
-bench-ha: build $(TOOLS)/etcd ## Kill and stop leaders of pools with three masters and etcd, and measure the pauses; OUT=FILE for JSON
-	$(BIN)/mooncake bench ha --etcd $(TOOLS)/etcd $(HAFLAGS) $(if $(OUT),--out '$(OUT)')
+bench-ha: build ## Kill and stop leaders of pools with three masters and etcd, and measure the pauses; OUT=FILE for JSON
+	$(BIN)/mooncake bench ha --etcd $(BIN)/mooncake_etcd $(HAFLAGS) $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,7 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
-	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/ha/embedded"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -46,7 +45,7 @@ const (
 func electedModules() Role {
 	return fx.Options(
 		pluginhost.Module(),
-		fx.Module("app/elected", fx.Provide(provideElected, handlerOfElected)),
+		fx.Module("app/elected", fx.Provide(provideElected, handlerOfElected, provideEmbedded)),
 		rest.AdminModule(),
 		fx.Module("ha/campaign", fx.Provide(provideCampaign), fx.Invoke(func(*campaign.Campaign) {})),
 	)
@@ -61,6 +60,7 @@ type elected struct {
 	log     *slog.Logger
 	fail    ports.Failer
 
+	etcd     *embedded.Server // nil where etcd runs elsewhere
 	backend  ha.Backend
 	campaign *campaign.Campaign
 	current  atomic.Pointer[generation]
@@ -76,14 +76,11 @@ type generation struct {
 	handler http.Handler
 }
 
-func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, log *slog.Logger, fail ports.Failer) (*elected, error) {
-	m := cfg.Master
-	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail}
+func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*elected, error) {
+	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail, etcd: etcd}
 	var err error
-	o := open.FromConfig(cfg.Store, log)
-	o.TTL = m.HALeaseTTL
-	if e.backend, err = open.Backend(m.HABackendType, m.HABackend(), m.ClusterID, o); err != nil {
-		return nil, fmt.Errorf("master.ha_backend_connstring: %w", err)
+	if e.backend, err = backendOf(cfg, etcd, log); err != nil {
+		return nil, err
 	}
 	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: log})
 	return e, e.renew()
@@ -136,6 +133,7 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 			e.log.Info("this master is one of several", "address", e.address(), "cluster", m.ClusterID, "backend", m.HABackendType, "at", m.HABackend())
 			go func() {
 				defer close(done)
+				defer yieldWhileLeading(ctx, e.etcd, e.campaign, e.log)()
 				if err := e.campaign.Run(ctx); err != nil {
 					e.fail(err)
 				}
@@ -294,6 +292,9 @@ func (e *elected) status() metrics.Status {
 	out := metrics.Status{Role: "standby", State: string(s.State), Ready: s.State == campaign.Serving, Leader: s.View.Address, View: s.View.Version}
 	if out.Ready {
 		out.Role = "leader"
+	}
+	if e.etcd != nil {
+		out.Etcd = string(e.etcd.State())
 	}
 	return out
 }

@@ -1,6 +1,12 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
+
+// HAEmbedded is the ha_backend_type of masters that run the etcd that elects one of them.
+const HAEmbedded = "embedded"
 
 // Master is the master's section. Port 0 means any free port.
 type Master struct {
@@ -30,10 +36,14 @@ type Master struct {
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
 	EnableHA            bool          `koanf:"enable_ha" default:"false" doc:"be one of several masters, of which the one that a service elects serves; the RPC port is open only there"`
-	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s" doc:"what elects the leader"`
+	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s|embedded" doc:"what elects the leader; embedded is an etcd of which each master runs one member"`
 	HABackendConnstring string        `koanf:"ha_backend_connstring" default:"" doc:"where that is: host:port;host:port of etcd, also with etcd:// or https:// before it; redis://host:port; namespace/lease of Kubernetes. Empty takes etcd_endpoints"`
 	EtcdEndpoints       string        `koanf:"etcd_endpoints" default:"" doc:"where etcd is, if ha_backend_connstring is empty"`
 	HAFollowPort        int           `koanf:"ha_follow_port" default:"0" range:"0..65535" doc:"port at which a master that does not lead is told by the stores what the leader writes, so that it can take over at once; 0 takes a free one"`
+	HAMembers           []string      `koanf:"ha_members" default:"" doc:"masters of an embedded etcd, the same list on each of 3 to 7 machines: name=host,name=host,name=host, also name=host:client_port:peer_port; the ports are 2379 and 2380 by default"`
+	HAMember            string        `koanf:"ha_member" default:"" doc:"name of this master in ha_members; empty for the one whose host is rpc_address"`
+	HADataDir           string        `koanf:"ha_data_dir" default:"" doc:"folder of this master's etcd member; empty for CLUSTER_ID/MEMBER below $STATE_DIRECTORY, /var/lib/mooncake (root) or $XDG_STATE_HOME/mooncake"`
+	HAMemberProgram     string        `koanf:"ha_member_program" default:"" doc:"path of the program that is an etcd member, such as /usr/bin/etcd; empty for mooncake_etcd beside this program or in PATH"`
 	HALeaseTTL          time.Duration `koanf:"ha_lease_ttl" unit:"s" default:"2s" range:"1s..1h" doc:"how long a leader that the service does not hear from leads; in whole seconds, and etcd grants no less than twice its election timeout"`
 
 	SoftPinTTL                  time.Duration `koanf:"soft_pin_ttl" unit:"ms" default:"30m" range:"1ms..8760h" doc:"how long a soft pin that names no time of its own holds; at most max_soft_pin_ttl"`
@@ -71,6 +81,9 @@ type Master struct {
 
 // HABackend is where the service is that elects the leader, empty for none.
 func (m Master) HABackend() string {
+	if m.HABackendType == HAEmbedded {
+		return strings.Join(m.HAMembers, ",")
+	}
 	if m.HABackendConnstring != "" {
 		return m.HABackendConnstring
 	}

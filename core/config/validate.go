@@ -27,7 +27,7 @@ func (l *loader) check(c Config) {
 			pair{"master.max_soft_pin_ttl", duration(m.MaxSoftPinTTL)}, "must be at least")
 	}
 	l.checkKVEvents(m)
-	l.checkHA(m)
+	l.checkHA(c)
 	l.checkPorts(m)
 	l.checkAutoPorts(s)
 	if s.MaxInflightBytes < s.SliceSize {
@@ -85,11 +85,14 @@ func (l *loader) checkKVEvents(m Master) {
 }
 
 // checkHA refuses an election that could not take place.
-func (l *loader) checkHA(m Master) {
+func (l *loader) checkHA(c Config) {
+	m := c.Master
 	if !m.EnableHA {
 		return
 	}
-	if m.HABackend() == "" {
+	if m.HABackendType == HAEmbedded {
+		l.checkEmbedded(c)
+	} else if m.HABackend() == "" {
 		l.between(pair{"master.enable_ha", "true"}, "needs to know where that is, as", pair{"master.ha_backend_connstring", ""}, "must not be empty with")
 	}
 	if m.RPCPort == 0 {
@@ -97,6 +100,28 @@ func (l *loader) checkHA(m Master) {
 	}
 	if m.HALeaseTTL%time.Second != 0 {
 		l.clash("master.ha_lease_ttl", duration(m.HALeaseTTL), "must be whole seconds")
+	}
+}
+
+// checkEmbedded refuses members that could not form an etcd.
+func (l *loader) checkEmbedded(c Config) {
+	m, s := c.Master, c.Store
+	members, err := m.Members()
+	if err != nil {
+		l.clash("master.ha_members", strings.Join(m.HAMembers, ","), err.Error())
+	}
+	known := m.HAMember == "" || err != nil
+	for _, one := range members {
+		known = known || one.Name == m.HAMember
+	}
+	if !known {
+		l.between(pair{"master.ha_member", m.HAMember}, "must be a name in", pair{"master.ha_members", strings.Join(m.HAMembers, ",")}, "must have the name that is")
+	}
+	if s.HAUsername != "" {
+		l.between(pair{"master.ha_backend_type", m.HABackendType}, "has no users, but certificates (store.ha_cert_file), and works without", pair{"store.ha_username", s.HAUsername}, "must be empty with")
+	}
+	if (s.HACertFile == "") != (s.HACAFile == "") {
+		l.between(pair{"store.ha_cert_file", s.HACertFile}, "goes with the authority of the other masters, ", pair{"store.ha_ca_file", s.HACAFile}, "goes with")
 	}
 }
 

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		bin = dir
 		return errors.Join(
 			programs.Build(nil, "-o", dir+"/", "./cmd/mooncake"),
-			programs.Build(nil, "-o", dir+"/etcd", "go.etcd.io/etcd/server/v3"))
+			programs.Build(nil, "-o", dir+"/mooncake_etcd", "go.etcd.io/etcd/server/v3"))
 	}))
 }
 
@@ -38,6 +38,7 @@ var least = map[string]int{
 	"store kill -9": 990, "store SIGTERM": 1000, "pool kill -9": 990, "pool SIGSTOP": 1000,
 	"leader kill -9": 990, "leader SIGTERM": 1000, "leader SIGSTOP": 1000, "leader and store kill -9": 990, "masters kill -9": 990,
 	"etcd kill -9": 1000, "etcd SIGSTOP": 1000,
+	"leader and its etcd member kill -9": 990, "leader and its etcd member SIGSTOP": 1000,
 }
 
 // TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the
@@ -46,7 +47,7 @@ func TestNothingWrongAndNothingLost(t *testing.T) {
 	programs.Long(t)
 	out := programs.Must(t, programs.Spec{
 		Program: filepath.Join(bin, "mooncake"),
-		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "etcd"), "-o", "json"},
+		Args:    []string{"bench", "chaos", "--rounds", "1", "--pause", "8s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "mooncake_etcd"), "-o", "json"},
 		Limit:   chaosLimit,
 	})
 	var rows chaos.Rows

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +143,47 @@ func TestKubernetesHA(t *testing.T) {
 	keeper := start(t, s.line(t, d.containers["keeper"], nil), nil, nil)
 	store := s.serves(t, d.containers["store"], d.maps)
 	m.takesOver(t, 1, s.environment(t, d.containers["sglang"], d.maps), func(leader *process) { leader.stop(t) })
+	store.stop(t)
+	keeper.stop(t)
+}
+
+// TestKubernetesEmbedded kills the leader with its etcd member.
+func TestKubernetesEmbedded(t *testing.T) {
+	all := slices.Concat(kustomization(t, "kubernetes-ha-embedded"), objects(t, "kubernetes/engine.yaml"))
+	d := deployed(t, all)
+	of := slices.IndexFunc(all, func(o manifest) bool { return o.Kind == "StatefulSet" && o.Metadata.Name == "mooncake-master" })
+	require.GreaterOrEqual(t, of, 0)
+	master, set := d.containers["master"], all[of]
+
+	var pods, hosts, inFile, local, clients []string
+	for i := range set.Spec.Replicas {
+		pod := fmt.Sprintf("%s-%d", set.Metadata.Name, i)
+		host := pod + "." + set.Spec.ServiceName // As a headless service calls it.
+		port := freePort(t)
+		pods, hosts, inFile = append(pods, pod), append(hosts, host+":2379"), append(inFile, pod+"="+host)
+		local, clients = append(local, fmt.Sprintf("%s=127.0.0.1:%s:%s", pod, port, freePort(t))), append(clients, "127.0.0.1:"+port)
+	}
+	require.Len(t, pods, 3)
+	config := d.maps["mooncake"]
+	require.Equal(t, "etcd://"+strings.Join(hosts, ";"), config["MOONCAKE_MASTER"])
+	config["MOONCAKE_MASTER"] = "etcd://" + strings.Join(clients, ";")
+	members := slices.Index(master.Args, "--ha_members="+strings.Join(inFile, ","))
+	folder := slices.Index(master.Args, "--ha_data_dir=/data/etcd")
+	require.GreaterOrEqual(t, members, 0)
+	require.GreaterOrEqual(t, folder, 0)
+	master.Args[members] = "--ha_members=" + strings.Join(local, ",")
+
+	s := newSite(t)
+	var m masters
+	for _, s.pod = range pods {
+		s.move(t, "50051", "9003")
+		master.Args[folder] = "--ha_data_dir=" + t.TempDir()
+		m.add(s, s.starts(t, master, d.maps))
+	}
+	m.has(t, 0, "")
+	keeper := start(t, s.line(t, d.containers["keeper"], nil), nil, nil)
+	store := s.serves(t, d.containers["store"], d.maps)
+	m.takesOver(t, 1, s.environment(t, d.containers["sglang"], d.maps), func(leader *process) { leader.kill() })
 	store.stop(t)
 	keeper.stop(t)
 }

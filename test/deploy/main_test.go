@@ -15,13 +15,14 @@ const files = "../../deploy"
 var (
 	// root is the file system of the image "master": usr/bin with the static program and its names.
 	root string
-	// etcd is the path of that program, in the version of go.mod.
+	// etcd is the path of that program, in the version of go.mod; the image has it for the etcd members of masters.
 	etcd string
 )
 
 func TestMain(m *testing.M) {
 	os.Exit(programs.Main(m, func(dir string) error {
-		root, etcd = filepath.Join(dir, "master"), filepath.Join(dir, "etcd")
+		root = filepath.Join(dir, "master")
+		etcd = filepath.Join(root, "usr/bin/mooncake_etcd")
 		return errors.Join(build(), programs.Build([]string{"CGO_ENABLED=0"}, "-o", etcd, "go.etcd.io/etcd/server/v3"))
 	}))
 }

@@ -32,6 +32,7 @@ const patience = time.Minute
 type site struct {
 	hosts []string
 	ports map[string]string
+	pod   string // the name of the next one
 }
 
 var number = regexp.MustCompile(`\b(50051|9003|8080|8088|9300|2379)\b`)

@@ -34,7 +34,8 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 		State  string `json:"ha_state"`
 		Ready  bool   `json:"service_ready"`
 		leadership
-	}{"ok", s.Role, s.State, s.Ready, h.leadership()})
+		Etcd string `json:"etcd_member,omitempty"`
+	}{"ok", s.Role, s.State, s.Ready, h.leadership(), s.Etcd})
 }
 
 func (h *handler) role(w http.ResponseWriter, _ *http.Request) {

@@ -102,6 +102,16 @@ var faults = []fault{
 	{name: "etcd-stop", title: "etcd SIGSTOP", on: layout{masters: electedMasters}, strike: func(ctx context.Context, r *round) error {
 		return r.pool.freeze(ctx, r.pool.etcd.proc)
 	}},
+	// What a machine runs that has a master and its etcd member.
+	{name: "embedded-kill", title: "leader and its etcd member kill -9", on: layout{masters: electedMasters, embedded: true}, strike: func(ctx context.Context, r *round) error {
+		return r.atLeader(ctx, func(i int) error {
+			r.pool.masters[i].Kill()
+			return r.pool.startMaster(i)
+		})
+	}},
+	{name: "embedded-stop", title: "leader and its etcd member SIGSTOP", on: layout{masters: electedMasters, embedded: true}, strike: func(ctx context.Context, r *round) error {
+		return r.atLeader(ctx, func(i int) error { return r.pool.freezeMachine(ctx, i) })
+	}},
 }
 
 // atLeader does something to the master that leads.

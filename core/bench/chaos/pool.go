@@ -29,34 +29,40 @@ type pool struct {
 	opts    Options
 	link    *link // the first store is behind it, nil for none
 	host    string
-	folder  string        // of the keeper's socket and of etcd, empty for none
+	folder  string        // of the keeper's socket, of etcd and of the members, empty for none
 	keeper  *cluster.Proc // nil for none
-	etcd    *etcd         // nil for one master
+	etcd    *etcd         // nil for one master, and where the masters run etcd
+	members members       // of the masters, nil where they run none
 	masters []*cluster.Proc
 	ports   []int // of the masters: for each the RPC port and the admin port
 	stores  [stores]*cluster.Proc
 }
 
 // newPool starts the processes and waits until all memory is mounted.
-func newPool(ctx context.Context, opts Options, l *link, masters int) (*pool, error) {
-	p := &pool{opts: opts, link: l, host: "127.0.0.1", masters: make([]*cluster.Proc, masters)}
+func newPool(ctx context.Context, opts Options, l *link, on layout) (*pool, error) {
+	p := &pool{opts: opts, link: l, host: "127.0.0.1", masters: make([]*cluster.Proc, max(on.masters, 1))}
 	if l != nil {
 		p.host = l.master
 	}
-	if err := p.start(ctx); err != nil {
+	if err := p.start(ctx, on.embedded); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-func (p *pool) start(ctx context.Context) (err error) {
+func (p *pool) start(ctx context.Context, embedded bool) (err error) {
 	if p.ports, err = cluster.FreePorts(2 * len(p.masters)); err != nil {
 		return err
 	}
 	if p.folder, err = os.MkdirTemp("", "mooncake-chaos-"); err != nil {
 		return err
 	}
-	if len(p.masters) > 1 {
+	switch {
+	case embedded:
+		if p.members, err = newMembers(p.opts, p.folder, len(p.masters)); err != nil {
+			return err
+		}
+	case len(p.masters) > 1:
 		if p.etcd, err = newEtcd(p.opts, p.folder); err != nil {
 			return err
 		}
@@ -84,7 +90,10 @@ func (p *pool) start(ctx context.Context) (err error) {
 
 // address is where the master serves, or where the leader is found.
 func (p *pool) address() string {
-	if p.etcd != nil {
+	switch {
+	case p.members != nil:
+		return p.members.address()
+	case p.etcd != nil:
 		return "etcd://" + p.etcd.address
 	}
 	return p.host + ":" + strconv.Itoa(p.ports[0])
@@ -135,6 +144,9 @@ func (p *pool) startMaster(i int) (err error) {
 	}
 	if p.etcd != nil {
 		args = append(args, "--enable_ha", "--etcd_endpoints", p.etcd.address)
+	}
+	if p.members != nil {
+		args = append(args, p.members.args(i)...)
 	}
 	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.opts.Program, Args: args, Env: p.opts.Environ})
 	return err
@@ -198,6 +210,19 @@ func (p *pool) freeze(ctx context.Context, procs ...*cluster.Proc) error {
 		err = errors.Join(err, proc.Signal(syscall.SIGCONT))
 	}
 	return err
+}
+
+// freezeMachine stops a master and its etcd member for the pause of the options.
+func (p *pool) freezeMachine(ctx context.Context, i int) error {
+	pid, err := cluster.Descendant(p.masters[i].PID(), memberProgram)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop the etcd member: %w", err)
+	}
+	err = p.freeze(ctx, p.masters[i])
+	return errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
 }
 
 // close ends all processes: stores first, so that they can say goodbye to the master.

@@ -28,6 +28,7 @@ const electedMasters = 3
 type layout struct {
 	linked   bool   // the first store is behind a link
 	masters  int    // 0 for one
+	embedded bool   // the masters run the etcd members
 	replicas uint32 // copies of each page, 0 for one
 }
 
@@ -57,7 +58,7 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 			return nil, err
 		}
 	}
-	if r.pool, err = newPool(ctx, opts, r.link, max(on.masters, 1)); err != nil {
+	if r.pool, err = newPool(ctx, opts, r.link, on); err != nil {
 		return nil, err
 	}
 	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(on.replicas, 1), tally: &tally{}}

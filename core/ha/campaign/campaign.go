@@ -313,8 +313,21 @@ func (c *Campaign) forget(ctx context.Context) error {
 	return c.Master.Forget(ctx)
 }
 
+// depose ends the leadership of a dead master. It tries again while nothing else has ended it: with the leader's
+// machine the backend may have lost a part of itself, which it needs a moment to replace.
 func (c *Campaign) depose(ctx context.Context, v ha.View) {
-	if err := c.Backend.Depose(ctx, v); err != nil && ctx.Err() == nil {
-		c.Log.Warn("the leader is dead and cannot be deposed; its leadership ends by itself", "leader", v.Address, "error", err)
+	for by := time.Now().Add(stopTimeout); ctx.Err() == nil; {
+		err := c.Backend.Depose(ctx, v)
+		if n := c.newest.Load(); err == nil || n == nil || *n != v {
+			return
+		}
+		if !time.Now().Before(by) {
+			c.Log.Warn("the leader is dead and cannot be deposed; its leadership ends by itself", "leader", v.Address, "error", err)
+			return
+		}
+		select {
+		case <-time.After(leastBackOff):
+		case <-ctx.Done():
+		}
 	}
 }

@@ -192,6 +192,30 @@ func TestADeadLeaderIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
+// TestADeadLeaderIsDeposedWhenTheBackendIsBack: with the machine of the leader a part of the backend may be lost.
+func TestADeadLeaderIsDeposedWhenTheBackendIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		w.memory.TTL = time.Minute
+		w.start()
+		w.start()
+		m := w.leader()
+		w.kill(m)
+		for _, o := range w.all {
+			o.backend.Cut(true)
+		}
+		time.Sleep(time.Second)
+		for _, o := range w.all {
+			if o != m {
+				o.backend.Cut(false)
+			}
+		}
+		began := time.Now()
+		require.NotEqual(t, m, w.leader())
+		require.Less(t, time.Since(began), 10*time.Second, "in fake time: long before the lease ends")
+	})
+}
+
 // TestASilentLeaderIsReplacedWithItsLease: a leader that cannot be reached is not dead for that.
 func TestASilentLeaderIsReplacedWithItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,7 @@ type Options struct {
 // Backend is an ha.Backend in etcd. Safe for concurrent use.
 type Backend struct {
 	conn       *etcdconn.Conn
+	each       []*etcdconn.Conn // to one endpoint each, for what a hung one must not delay
 	opts       Options
 	log        *slog.Logger
 	view, term string // keys
@@ -48,11 +49,9 @@ type Backend struct {
 
 var _ ha.Backend = (*Backend)(nil)
 
-// retryPause is the pause after a call or a watch that failed.
-const retryPause = 200 * time.Millisecond
-
-// rereadInterval is how often a watcher reads the view without an event.
-const rereadInterval = 5 * time.Second
+// retryPause is the pause after a call or a watch that failed, repeatPause after a read that a change of etcd's leader
+// has ended.
+const retryPause, repeatPause = 200 * time.Millisecond, 20 * time.Millisecond
 
 // New returns a backend at "etcd://host:port;host:port" for a cluster. It does not connect. InvalidParams.
 func New(conn, cluster string, o Options) (*Backend, error) {
@@ -70,32 +69,38 @@ func New(conn, cluster string, o Options) (*Backend, error) {
 		return nil, err
 	}
 	return &Backend{
-		conn: c, opts: o, log: o.Logger,
+		conn: c, each: c.Each(), opts: o, log: o.Logger,
 		view: "mooncake-store/" + cluster + "/master_view", term: "mooncake-go/" + cluster + "/epoch",
 	}, nil
 }
 
 // Close implements ha.Directory.
-func (b *Backend) Close() { b.conn.Close() }
-
-// View implements ha.Directory.
-func (b *Backend) View(ctx context.Context) (ha.View, error) {
-	v, _, err := b.read(ctx)
-	return v, err
+func (b *Backend) Close() {
+	b.conn.Close()
+	for _, c := range b.each {
+		c.Close()
+	}
 }
 
 // state is what etcd has, at one revision.
 type state struct {
+	began    boottime.Instant // when the question was sent
 	revision int64
 	epoch    uint64 // of the newest leadership, 0 for none
 	changed  int64  // the revision at which epoch changed
 }
 
-func (b *Backend) read(ctx context.Context) (v ha.View, s state, err error) {
+func (b *Backend) read(ctx context.Context, at *etcdconn.Conn) (v ha.View, s state, err error) {
 	var r *clientv3.TxnResponse
-	err = b.do(ctx, func(ctx context.Context, c *clientv3.Client) error {
-		r, err = c.Txn(ctx).Then(clientv3.OpGet(b.view), clientv3.OpGet(b.term)).Commit()
-		return err
+	s.began = boottime.Now()
+	err = do(ctx, at, func(ctx context.Context, c *clientv3.Client) error {
+		for { // The library does not repeat a transaction, although this one only reads.
+			r, err = c.Txn(ctx).Then(clientv3.OpGet(b.view), clientv3.OpGet(b.term)).Commit()
+			if !errors.Is(err, rpctypes.ErrLeaderChanged) {
+				return err
+			}
+			pause(ctx, repeatPause)
+		}
 	})
 	if err != nil {
 		return v, s, err
@@ -118,71 +123,17 @@ func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 	return kvs[0]
 }
 
-// do makes one call. Errors have the codes of upstream's clients.
 func (b *Backend) do(ctx context.Context, call func(context.Context, *clientv3.Client) error) error {
-	err := b.conn.Do(ctx, call)
+	return do(ctx, b.conn, call)
+}
+
+// do makes one call. Errors have the codes of upstream's clients.
+func do(ctx context.Context, at *etcdconn.Conn, call func(context.Context, *clientv3.Client) error) error {
+	err := at.Do(ctx, call)
 	if errs.Is(err, errs.RPCFail) || errs.Is(err, errs.RPCTimeout) {
 		return errs.Wrap(errs.EtcdOperationError, "etcd", err)
 	}
 	return err
-}
-
-// Watch implements ha.Directory.
-func (b *Backend) Watch(ctx context.Context, changed func(ha.View)) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(b.conn.Context(), cancel)()
-	for told, failing := (*ha.View)(nil), false; ctx.Err() == nil; {
-		err := b.follow(ctx, func(v ha.View) {
-			failing = false
-			if told == nil || *told != v {
-				told = &v
-				changed(v)
-			}
-		})
-		if err != nil && !failing && ctx.Err() == nil {
-			failing = true
-			b.log.Warn("who leads is not known, asking again until it is", "error", err)
-		}
-		pause(ctx, retryPause)
-	}
-}
-
-// follow reads the view and then each change, until something fails. It also reads the view from time to time:
-// the library resumes a watch by itself at the revision that it has reached, which an etcd that was restored
-// from a backup, or begun anew, does not reach for long.
-func (b *Backend) follow(ctx context.Context, tell func(ha.View)) error {
-	v, s, err := b.read(ctx)
-	if err != nil {
-		return err
-	}
-	tell(v)
-	c, err := b.conn.Client(ctx)
-	if err != nil {
-		return b.conn.Explain(err)
-	}
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	events := c.Watch(ctx, b.view, clientv3.WithRev(s.revision+1))
-	again := time.NewTicker(rereadInterval)
-	defer again.Stop()
-	for {
-		select {
-		case r, open := <-events:
-			if err := r.Err(); err != nil || !open {
-				return b.conn.Explain(err)
-			}
-		case <-again.C:
-		}
-		last := s.revision
-		if v, s, err = b.read(ctx); err != nil {
-			return err
-		}
-		tell(v)
-		if s.revision < last {
-			return nil // It is another etcd; a new watch begins there.
-		}
-	}
 }
 
 // pause waits, or until ctx ends.
@@ -195,7 +146,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // Acquire implements ha.Backend.
 func (b *Backend) Acquire(ctx context.Context, address string) (ha.Leadership, error) {
-	v, s, err := b.read(ctx)
+	v, s, err := b.read(ctx, b.conn)
 	switch {
 	case err != nil:
 		return nil, err

@@ -35,6 +35,8 @@ type Options struct {
 	CAFile, CertFile, KeyFile string
 	// TTL is the life of a leadership without renewals, 0 for the backend's default.
 	TTL time.Duration
+	// Timeout bounds one call to etcd, 0 for the default.
+	Timeout time.Duration
 	// Log, nil for none.
 	Log *slog.Logger
 }
@@ -44,8 +46,8 @@ func FromConfig(s config.Store, log *slog.Logger) Options {
 	return Options{Username: s.HAUsername, Password: s.HAPassword, DB: s.MetadataDB, CAFile: s.HACAFile, CertFile: s.HACertFile, KeyFile: s.HAKeyFile, Log: log}
 }
 
-// security returns the settings of TLS, nil for the defaults.
-func (o Options) security() (*tls.Config, error) {
+// Security returns the settings of TLS, nil for the defaults. InvalidParams.
+func (o Options) Security() (*tls.Config, error) {
 	if o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" {
 		return nil, nil
 	}
@@ -72,14 +74,14 @@ func (o Options) security() (*tls.Config, error) {
 // Backend returns the backend of a kind (etcd, redis, k8s) at an address for a cluster. It does not connect.
 // InvalidParams; UnavailableInCurrentMode for k8s outside of a cluster of Kubernetes.
 func Backend(kind, address, cluster string, o Options) (ha.Backend, error) {
-	security, err := o.security()
+	security, err := o.Security()
 	if err != nil {
 		return nil, err
 	}
 	switch kind {
 	case "etcd":
 		return opened(etcd.New(address, cluster, etcd.Options{
-			Conn: etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Logger: o.Log}, TTL: o.TTL, Logger: o.Log,
+			Conn: etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Timeout: o.Timeout, Logger: o.Log}, TTL: o.TTL, Logger: o.Log,
 		}))
 	case "redis":
 		if !strings.Contains(address, "://") {

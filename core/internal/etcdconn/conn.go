@@ -86,6 +86,18 @@ func New(conn string, opts Options) (*Conn, error) {
 	return c, nil
 }
 
+// Each returns a connection to each endpoint alone, of the same name, for calls that must not wait for one that hangs.
+// The caller closes them.
+func (c *Conn) Each() []*Conn {
+	var all []*Conn
+	for _, endpoint := range c.endpoints {
+		one := &Conn{opts: c.opts, endpoints: []string{endpoint}, name: c.name, lock: make(chan struct{}, 1)}
+		one.ctx, one.cancel = context.WithCancel(context.Background())
+		all = append(all, one)
+	}
+	return all
+}
+
 // Name is the service with its endpoints, for errors and log lines.
 func (c *Conn) Name() string { return c.name }
 

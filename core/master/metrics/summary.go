@@ -128,6 +128,8 @@ type Status struct {
 	// availability; View the number of its leadership.
 	Leader string
 	View   uint64
+	// Etcd is what the etcd member of this master is doing, empty for none.
+	Etcd string
 }
 
 // Serving is the status of a master without high availability.

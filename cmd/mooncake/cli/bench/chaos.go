@@ -72,8 +72,8 @@ func (e verbs) haCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ha [FAULT...]",
 		Short: "Kill and stop leaders under load, and measure the pause and what is kept",
-		Long: `Runs the faults of 'mooncake bench chaos' that have three masters, of which the program etcd elects
-one, and prints the longest pause of reads and puts and the share of the keys that were kept.
+		Long: `Runs the faults of 'mooncake bench chaos' that have three masters, of which the program etcd, or the
+etcd members of the masters, elect one, and prints the longest pause of reads and puts and the share of the keys that were kept.
 
 Faults: ` + strings.Join(chaos.ElectionNames(), ", ") + ` (all by default).
 

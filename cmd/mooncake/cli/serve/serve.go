@@ -23,6 +23,7 @@ flags, also with one dash.`,
 		Example: `  mooncake master --enable_http_metadata_server
   mooncake master --rpc_port 50051 --metrics_port 9003 --lease_ttl 5s
   mooncake master --config /etc/mooncake/master.yaml
+  mooncake master --enable_ha --ha_backend_type embedded --ha_members m1=10.0.0.1,m2=10.0.0.2,m3=10.0.0.3 --rpc_address 10.0.0.1
   mooncake_master -rpc_port=50051 -default_kv_lease_ttl 5000 -noenable_metric_reporting`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
