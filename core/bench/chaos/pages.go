@@ -144,12 +144,13 @@ func (p *pages) readRanges(ctx context.Context, id uint64) error {
 	})
 }
 
-// remove removes a page. One that is not there is a success.
+// remove removes a page. One that is not there is a success, and so is one whose put is unfinished again, because the
+// master died before a ledger had its end: it goes by itself.
 func (p *pages) remove(ctx context.Context, id uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := p.client.BatchRemove(ctx, []model.Key{p.key(id)}, true)[0]
-	if errs.Is(err, errs.ObjectNotFound) {
+	if errs.Is(err, errs.ObjectNotFound) || errs.Is(err, errs.ReplicaIsNotReady) {
 		return nil
 	}
 	return err
