@@ -77,14 +77,21 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, h uint64, now, until leas
 	}
 	t.prepare(i, o, f.Settings, f.PinEnd)
 	t.count.Add(1)
-	t.written(s, o, f.Writer)
-	if f.Complete {
-		t.adoptEnd(i, s, o, f, now, until)
+	if !f.Complete {
+		t.written(s, o, f.Writer)
+		return
 	}
+	t.adoptComplete(i, s, o, f, now, until)
 }
 
-// adoptEnd makes an adopted object readable.
+// adoptEnd makes an adopted object readable that was being written.
 func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
+	t.unwritten(s, o)
+	t.adoptComplete(i, s, o, f, now, until)
+}
+
+// adoptComplete makes an adopted object readable that is not among those being written.
+func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
 	o.setChecksum(f.Checksum)
 	if model.GrainsFit(f.Grains, f.Size, f.Checksum) {
 		o.setGrains(f.Grains)
@@ -92,7 +99,7 @@ func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.
 	if f.PinEnd > now {
 		o.extra().pinEnd = f.PinEnd
 	}
-	t.finish(i, s, o, now, 0)
+	t.complete(i, s, o, now, 0)
 	o.lease = max(o.lease, until)
 }
 

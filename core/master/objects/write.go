@@ -185,6 +185,11 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 // finish makes an unfinished object readable. The caller holds the lock of the shard.
 func (t *Table) finish(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
 	t.unwritten(s, o)
+	t.complete(i, s, o, now, parent)
+}
+
+// complete makes an object readable that is not among those being written. The caller holds the lock of the shard.
+func (t *Table) complete(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
 	o.since, o.probeMS = now, 0
 	if m := o.more; m != nil {
 		if m.pinTTL > 0 {
