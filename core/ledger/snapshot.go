@@ -1,23 +1,40 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // Snapshot calls yield for batches that hold every put of the ledger, by the offset of its first extent, of
 // about size bytes each, and returns the number of the last batch that they include. What it passes to
-// yield is valid during the call. No batch is appended meanwhile.
+// yield is valid during the call. Snapshot works on a copy, so that other calls do not wait for it.
 func (l *Log) Snapshot(size int, yield func(batch []byte) error) (Seq, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.seq, l.snapshot(size, yield)
+	c := l.copied()
+	return c.seq, c.snapshot(size, yield)
 }
 
-// snapshot is Snapshot with l.mu held.
+// copied returns a copy to read from.
+func (l *Log) copied() *Log {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Log{
+		mem: still(bytes.Clone(l.mem.Bytes()[:l.area.end()])), id: l.id, area: l.area, seq: l.seq,
+		index: index{puts: maps.Clone(l.index.puts), epochs: slices.Clone(l.index.epochs)},
+	}
+}
+
+// still is memory that does not change.
+type still []byte
+
+func (s still) Bytes() []byte    { return s }
+func (s still) Resize(int) error { return ErrFull }
+
+// snapshot is Snapshot of a ledger that no other goroutine uses, or with l.mu held.
 func (l *Log) snapshot(size int, yield func(batch []byte) error) error {
 	c := cursor{}
 	l.order = slices.Grow(l.order[:0], len(l.index.puts))

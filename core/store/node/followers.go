@@ -17,6 +17,8 @@ const (
 	tellPause = 50 * time.Millisecond
 	// tellInterval is how often a follower hears of a ledger that does not change.
 	tellInterval = time.Second
+	// calm is how long after an attach a node begins to report a whole ledger to a follower: stores and masters are busy then.
+	calm = 5 * time.Second
 	// leastTellRetry and mostTellRetry bound the pause after a follower did not answer.
 	leastTellRetry, mostTellRetry = 250 * time.Millisecond, 5 * time.Second
 )
@@ -130,12 +132,31 @@ func (n *Node) introduce(ctx context.Context, m store.Follower) ([]told, error) 
 		k, g := &known[i], got.Segments[i]
 		k.seq = ledger.Seq(g.Since)
 		if !g.Tail {
+			if !n.awaitCalm(ctx) {
+				return nil, ctx.Err()
+			}
 			if k.seq, err = n.report(ctx, m, k.segment, uint64(k.fence)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return known, nil
+}
+
+// awaitCalm waits until the node has not attached for a while, which it does where another master has taken over, and reports
+// false when ctx has ended. It does not wait after the first attach.
+func (n *Node) awaitCalm(ctx context.Context) bool {
+	for {
+		left := time.Until(time.Unix(0, n.attachedAgain.Load()).Add(calm))
+		if left <= 0 {
+			return true
+		}
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // attachedSegments are those that a master writes.

@@ -77,6 +77,9 @@ func (n *Node) attach(ctx context.Context, segments []*segment) error {
 		s.wiped = false
 		n.mu.Unlock()
 	}
+	if n.joined.Load() {
+		n.attachedAgain.Store(time.Now().UnixNano())
+	}
 	signal(n.attached)
 	return nil
 }

@@ -47,6 +47,8 @@ type Node struct {
 	plain     atomic.Bool          // the master keeps no ledgers
 	followers map[string]*follower // by address; of the goroutine that pulls
 	refused   *refusals
+	// attachedAgain is when the node attached last, in Unix nanoseconds, 0 before the second time.
+	attachedAgain atomic.Int64
 }
 
 // follower is a master that follows the one that leads, and that this node tells what its ledgers have.
