@@ -84,6 +84,10 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 		}
 		s.drop(ctx, old, history.SegmentUnmounted)
 	}
+	if m := s.mirrors[l.Segment.ID]; m != nil && m.promoted && m.client == client && m.seg.Segment == l.Segment && !l.Wiped &&
+		m.seg.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
+		return model.LedgerGrant{Epoch: l.Fence, Resume: true} // It attaches again before this master serves.
+	}
 	known := s.continued(ctx, client, l)
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)

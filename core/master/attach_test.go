@@ -29,6 +29,7 @@ type keeper struct {
 	logs    map[model.SegmentID]*ledger.Log
 	pages   map[model.SegmentID]*heapPages
 	told    map[model.SegmentID]*told
+	whole   int // how often it has reported a whole ledger
 	mute    atomic.Bool // it pulls nothing
 	stop    context.CancelFunc
 	pulling sync.WaitGroup
@@ -99,6 +100,7 @@ func (k *keeper) report(r *rig, id model.SegmentID, g model.LedgerGrant) (ledger
 			return seq, err
 		}
 	}
+	k.whole++
 	var pieces [][]byte
 	seq, err := k.logs[id].Snapshot(200, func(b []byte) error {
 		pieces = append(pieces, slices.Clone(b))

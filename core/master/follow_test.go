@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -134,7 +135,9 @@ func TestAFollowerTakesOver(t *testing.T) {
 		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(func() error { _, err := follower.Exist(t.Context(), model.Caller{}, []model.Key{"a"}); return err }()))
 		k.leave()
 
+		k.whole = 0
 		follower.takeOver(k)
+		require.Zero(t, k.whole, "what was told is enough")
 		require.Equal(t, []string{"a", "c", "d"}, follower.here())
 		require.Equal(t, []errs.Code{errs.OK}, follower.end("open"))
 		require.NoError(t, follower.Balance(t.Context()))
@@ -150,6 +153,37 @@ func TestAFollowerTakesOver(t *testing.T) {
 		for _, l := range k.logs {
 			require.Zero(t, l.Len(), "the ledger follows the new leader")
 		}
+	})
+}
+
+// TestANodeAttachesTwice: one that attaches again before the new leader serves goes on with its ledger.
+func TestANodeAttachesTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, follower := startStandby(t), startStandby(t)
+		leader.lead()
+		k, other := newKeeper(t, 1, 64), newKeeper(t, 2, 64)
+		k.join(leader)
+		leader.put("a", "b")
+		other.join(leader)
+		flushed()
+		follower.Learn()
+		k.tell(follower)
+		other.tell(follower)
+		k.leave()
+		other.leave()
+		k.whole = 0
+		follower.lead()
+		require.NoError(t, k.attach(follower))
+		require.NoError(t, k.attach(follower))
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			assert.NoError(t, other.attach(follower))
+		}()
+		follower.Recover(t.Context())
+		k.join(follower)
+		require.Zero(t, k.whole)
+		require.Equal(t, []string{"a", "b"}, follower.here())
+		require.NoError(t, follower.Balance(t.Context()))
 	})
 }
 
