@@ -29,7 +29,7 @@ type keeper struct {
 	logs    map[model.SegmentID]*ledger.Log
 	pages   map[model.SegmentID]*heapPages
 	told    map[model.SegmentID]*told
-	whole   int // how often it has reported a whole ledger
+	whole   int         // how often it has reported a whole ledger
 	mute    atomic.Bool // it pulls nothing
 	stop    context.CancelFunc
 	pulling sync.WaitGroup

@@ -74,6 +74,9 @@ const (
 	checkInterval = 20 * time.Millisecond
 	// leastBackOff and mostBackOff bound the pause after an attempt to lead that failed.
 	leastBackOff, mostBackOff = 50 * time.Millisecond, 2 * time.Second
+	// coldPause is how long a master that has followed no leader yet leaves the leadership to others, which may know what
+	// the last leader knew: a master that dies and starts again would be the first to stand otherwise.
+	coldPause = 500 * time.Millisecond
 	// stopTimeout bounds the end of a leadership.
 	stopTimeout = 5 * time.Second
 )
@@ -86,9 +89,11 @@ type Campaign struct {
 	news   chan struct{}           // newest has changed
 	deaths deaths
 
-	refused int     // attempts in a row to lead that failed
-	last    uint64  // epoch of the leadership whose state the master has, 0 for none
-	own     ha.View // the view of the last leadership of this master
+	began    time.Time
+	followed bool    // it has followed a leader
+	refused  int     // attempts in a row to lead that failed
+	last     uint64  // epoch of the leadership whose state the master has, 0 for none
+	own      ha.View // the view of the last leadership of this master
 }
 
 // New makes a campaign. It does nothing before Run.
@@ -113,6 +118,7 @@ func (c *Campaign) become(s State, v ha.View) {
 
 // Run campaigns until ctx ends; a master that leads retires then. The error is that of a master that cannot lead.
 func (c *Campaign) Run(ctx context.Context) error {
+	c.began = time.Now()
 	watching, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -166,6 +172,9 @@ func (c *Campaign) ask(ctx context.Context) {
 // stand tries to become the leader, and leads then until the leadership is lost.
 func (c *Campaign) stand(ctx context.Context) error {
 	c.become(Candidate, ha.View{})
+	if !c.followed && !c.giveWay(ctx) {
+		return nil
+	}
 	l, err := c.Backend.Acquire(ctx, c.Address)
 	if err != nil {
 		if !errors.Is(err, ha.ErrLed) && ctx.Err() == nil {
@@ -181,6 +190,23 @@ func (c *Campaign) stand(ctx context.Context) error {
 		c.Log.Warn("the leadership was not resigned, it ends by itself", "error", e)
 	}
 	return err
+}
+
+// giveWay lets others stand for a while after the start, and returns false when one of them leads.
+func (c *Campaign) giveWay(ctx context.Context) bool {
+	over := time.After(time.Until(c.began.Add(coldPause)))
+	for {
+		select {
+		case <-over:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-c.news:
+			if v := c.newest.Load(); v != nil && v.Led() {
+				return false
+			}
+		}
+	}
 }
 
 // backOff waits after an attempt to lead that failed, the longer the more often it failed.
@@ -270,6 +296,7 @@ func (c *Campaign) awaitRenewal(ctx context.Context, l ha.Leadership) bool {
 // follow notes that another master leads, and asks for its end when it is dead. It returns with the next view.
 func (c *Campaign) follow(ctx context.Context, v ha.View) {
 	c.become(Standby, v)
+	c.followed = c.followed || v.Address != c.Address // Its own address is that of the process before.
 	if v.Foreign {
 		c.Log.Warn("the leader is no master of this program: do not mix both kinds in one cluster, they start empty after each other", "leader", v.Address)
 	}

@@ -53,9 +53,11 @@ type master struct {
 	err     error
 }
 
-func (w *world) start() *master {
+func (w *world) start() *master { return w.startAt(fmt.Sprint("m", len(w.all)+1)) }
+
+func (w *world) startAt(address string) *master {
 	ctx, cancel := context.WithCancel(w.t.Context())
-	m := &master{w: w, backend: w.memory.Open(), address: fmt.Sprint("m", len(w.all)+1)}
+	m := &master{w: w, backend: w.memory.Open(), address: address}
 	m.Campaign = campaign.New(campaign.Config{Address: m.address, Backend: m.backend, Master: m, Hold: w.hold, Log: slog.New(slog.DiscardHandler), Now: w.memory.Now})
 	done := make(chan struct{})
 	go func() {
@@ -214,6 +216,27 @@ func TestADeadLeaderIsDeposedWhenTheBackendIsBack(t *testing.T) {
 		require.NotEqual(t, m, w.leader())
 		require.Less(t, time.Since(began), 10*time.Second, "in fake time: long before the lease ends")
 	})
+}
+
+// TestAMasterThatStartsAgainGivesWay: the process that comes after a dead leader's, at once and at the same address, knows nothing
+// and lets another master lead.
+func TestAMasterThatStartsAgainGivesWay(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3)
+			m := w.leader()
+			time.Sleep(time.Second)
+			w.kill(m)
+			w.mu.Lock()
+			delete(w.dead, m.address)
+			w.mu.Unlock()
+			m.stop()
+			w.all = slices.DeleteFunc(w.all, func(o *master) bool { return o == m })
+			again := w.startAt(m.address)
+			require.NotEqual(t, again, w.leader())
+			require.Equal(t, []string(nil), again.told())
+		})
+	}
 }
 
 // TestASilentLeaderIsReplacedWithItsLease: a leader that cannot be reached is not dead for that.
