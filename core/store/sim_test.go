@@ -278,7 +278,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// settle uses the pool once more, removes everything, and finds that no memory is lost.
+// settle uses the pool again, removes everything, and finds that no memory is lost.
 func (s *simulation) settle() {
 	c := s.p.member("last:1", memberOptions{client: withChecksum(true)})
 	time.Sleep(3 * time.Minute) // Puts that were given up are released, and so is what old readers held.
