@@ -15,8 +15,9 @@ import (
 )
 
 // notForIt lists the checks that a new transport may skip: it has one rail, its suite runs in one
-// process, and connections of the test end with the test.
-var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "ThroughTheWire/leaks_of_starts_and_stops"}
+// process, connections of the test end with the test, and it asks no guard, which is for transports in
+// the process of the store.
+var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "ThroughTheWire/leaks_of_starts_and_stops", "a_guarded_region", "a_write_that_the_guard_cuts"}
 
 // TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do. The generated
 // plugin builds, passes the conformance suite, is listed and runs in the demo.

@@ -90,6 +90,9 @@ func (c *Conn) Receive(ctx context.Context, buf []byte) (n int, fds []int, err e
 	var flags, oobn int
 	err = c.do(ctx, c.file.SetReadDeadline, false, func(fd int) (err error) {
 		n, oobn, flags, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		if n == 0 && oobn == 0 && err == nil { // See ReadMsg.
+			n, oobn, flags, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		}
 		return err
 	})
 	if err == nil && n == 0 {

@@ -21,8 +21,15 @@ var ErrMessage = errors.New("a message with too much in it")
 func ReadMsg(c *net.UnixConn, buf []byte, most int) (n int, fds []int, err error) {
 	var space [unix.SizeofCmsghdr + 4*(MaxFDs+2)]byte
 	oob := space[:unix.CmsgSpace(4*min(most, MaxFDs))]
+	ended := func() bool { return n == 0 && (err == nil || errors.Is(err, io.EOF)) }
 	n, k, flags, _, err := c.ReadMsgUnix(buf, oob)
-	if n == 0 && (err == nil || errors.Is(err, io.EOF)) {
+	// Linux may report the end of a SOCK_SEQPACKET socket although a message is there (unix_dgram_recvmsg of Linux
+	// 6.18): it finds the queue empty, then the other end sends and closes, and then it looks whether the other end
+	// is closed. So the end counts the second time.
+	if ended() && k <= 0 {
+		n, k, flags, _, err = c.ReadMsgUnix(buf, oob)
+	}
+	if ended() {
 		err = io.EOF // Not wrapped.
 	}
 	fds, err = received(oob[:max(k, 0)], flags, most, err)
