@@ -40,7 +40,7 @@ func TestDecide(t *testing.T) {
 		old  uint64
 		why  string
 	}{
-		"nobody answers":                           {silent, silent, wait, 0, "a, b to start"},
+		"no peer answers":                          {silent, silent, wait, 0, "a, b to start"},
 		"one is missing":                           {waits("a"), silent, wait, 0, "b to start"},
 		"something else answers":                   {waits("a"), view{answered: true}, wait, 0, "b to start"},
 		"all are empty":                            {waits("a"), waits("b"), fresh, 0, ""},

@@ -172,7 +172,7 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	}
 	s.guard = &guard{segment: s.ID, refused: n.refused}
 	s.ledger.SetGuard(&s.guard.Guard)
-	s.guard.Enforce(s.ledger.Fenced() != 0) // By the master of the process before, who may have let puts begin.
+	s.guard.Enforce(s.ledger.Fenced() != 0) // The master of the process before may have let puts begin.
 	s.acked, m.Guard = s.ledger.Seq(), s.guard
 	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
 	if s.region, err = n.engine.Register(ctx, m); err != nil {
