@@ -39,7 +39,7 @@ const rewritten = 10 + 3*10
 // more to move it to the front. A process that dies meanwhile leaves a log that is the same.
 func (l *Log) rewrite() error {
 	to := area{start: (l.area.end() + 7) &^ 7, before: l.seq}
-	bytes := uint64(l.index.live + len(l.index.puts)*rewritten)
+	bytes := uint64(l.index.live + l.index.count()*rewritten)
 	if err := l.grow(to.start + bytes + (bytes/rewriteBatch+1)*frameSize); err != nil {
 		return err
 	}

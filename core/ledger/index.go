@@ -1,6 +1,11 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+)
 
 // mark is what the index knows of a put: where in the memory its records lie, behind the kind and the put.
 type mark struct {
@@ -12,7 +17,10 @@ type mark struct {
 
 // index is the state that the records of a log lead to. It is on the heap and can be made anew from the log.
 type index struct {
-	puts   map[Put]mark
+	// writing are the puts that are not complete, which are few; others are the rest.
+	writing, others map[Put]mark
+	// last is at least the highest put. Masters number puts upwards, so that a put that begins is not looked up.
+	last   Put
 	epochs []Epoch
 	// staged are the changes of the batch that is being applied; the zero mark stands for a put that is gone.
 	staged map[Put]mark
@@ -22,15 +30,63 @@ type index struct {
 }
 
 func newIndex() index {
-	return index{puts: map[Put]mark{}, staged: map[Put]mark{}}
+	return index{writing: map[Put]mark{}, others: map[Put]mark{}, staged: map[Put]mark{}}
 }
 
+// clone returns a copy without what is staged.
+func (x *index) clone() index {
+	return index{writing: maps.Clone(x.writing), others: maps.Clone(x.others), last: x.last, epochs: slices.Clone(x.epochs)}
+}
+
+// count returns how many puts there are.
+func (x *index) count() int { return len(x.writing) + len(x.others) }
+
+// all are the puts. The mark of the put that was yielded may be set.
+func (x *index) all() iter.Seq2[Put, mark] {
+	return func(yield func(Put, mark) bool) {
+		for _, puts := range []map[Put]mark{x.writing, x.others} {
+			for p, m := range puts {
+				if !yield(p, m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// get returns the mark of a put after the staged changes.
 func (x *index) get(p Put) (mark, bool) {
 	if m, ok := x.staged[p]; ok {
 		return m, m.state != 0
 	}
-	m, ok := x.puts[p]
+	return x.settled(p)
+}
+
+// settled returns the mark of a put before the staged changes.
+func (x *index) settled(p Put) (m mark, ok bool) {
+	if p > x.last {
+		return mark{}, false
+	}
+	if m, ok = x.writing[p]; !ok {
+		m, ok = x.others[p]
+	}
 	return m, ok
+}
+
+// set sets the mark of a put; the zero mark removes it.
+func (x *index) set(p Put, m mark) {
+	if m.state == Writing {
+		x.writing[p] = m
+		x.last = max(x.last, p)
+		return
+	}
+	delete(x.writing, p)
+	if m.state == 0 {
+		delete(x.others, p)
+		return
+	}
+	x.others[p] = m
+	x.last = max(x.last, p)
 }
 
 // epoch returns the index of an epoch. Epochs are few: one for each master that wrote here and whose puts
@@ -111,11 +167,7 @@ func (x *index) unstage() {
 // settle applies what was staged.
 func (x *index) settle() {
 	for p, m := range x.staged {
-		if m.state == 0 {
-			delete(x.puts, p)
-		} else {
-			x.puts[p] = m
-		}
+		x.set(p, m)
 	}
 	x.live += x.stagedLive
 	x.unstage()
@@ -123,12 +175,12 @@ func (x *index) settle() {
 
 // shift moves all positions by d bytes.
 func (x *index) shift(d int64) {
-	for p, m := range x.puts {
+	for p, m := range x.all() {
 		m.begin = uint32(int64(m.begin) + d)
 		if m.commit != 0 {
 			m.commit = uint32(int64(m.commit) + d)
 		}
-		x.puts[p] = m
+		x.set(p, m)
 	}
 }
 

@@ -128,7 +128,7 @@ func (l *Log) Seq() Seq {
 func (l *Log) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.index.puts)
+	return l.index.count()
 }
 
 // Lease is the longest time for which a master of the ledger let readers rely on what lies in the segment.
@@ -239,17 +239,14 @@ func (l *Log) SetGuard(g *Guard) {
 		g.end(p, true)
 	}
 	g.of, l.guard = l, g
-	for p, m := range l.index.puts {
+	for p, m := range l.index.writing {
 		l.admit(p, m)
 	}
 }
 
-// admit lets a put write if it is unfinished, unless its record is damaged by now, which Snapshot finds. The caller
+// admit lets an unfinished put write, unless its record is damaged by now, which Snapshot finds. The caller
 // holds the locks of ledger and guard.
 func (l *Log) admit(p Put, m mark) {
-	if m.state != Writing {
-		return
-	}
 	c := cursor{extents: l.index.scratch}
 	if _, o, err := l.object(&c, p, m); err == nil {
 		l.guard.begin(p, o.Extents)
@@ -275,14 +272,14 @@ func (l *Log) settle() {
 	for p, m := range l.index.staged {
 		if m.state != Writing {
 			g.end(p, m.state == 0)
-		} else if l.index.puts[p].state != Writing {
+		} else if _, known := l.index.writing[p]; !known {
 			begun = append(begun, p)
 		}
 	}
 	l.begun = begun
 	l.index.settle()
 	for _, p := range begun {
-		l.admit(p, l.index.puts[p])
+		l.admit(p, l.index.writing[p])
 	}
 }
 

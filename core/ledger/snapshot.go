@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -24,7 +23,7 @@ func (l *Log) copied() *Log {
 	defer l.mu.Unlock()
 	return &Log{
 		mem: still(bytes.Clone(l.mem.Bytes()[:l.area.end()])), id: l.id, area: l.area, seq: l.seq,
-		index: index{puts: maps.Clone(l.index.puts), epochs: slices.Clone(l.index.epochs)},
+		index: l.index.clone(),
 	}
 }
 
@@ -37,8 +36,8 @@ func (s still) Resize(int) error { return ErrFull }
 // snapshot is Snapshot of a ledger that no other goroutine uses, or with l.mu held.
 func (l *Log) snapshot(size int, yield func(batch []byte) error) error {
 	c := cursor{}
-	l.order = slices.Grow(l.order[:0], len(l.index.puts))
-	for p, m := range l.index.puts {
+	l.order = slices.Grow(l.order[:0], l.index.count())
+	for p, m := range l.index.all() {
 		_, o, err := l.object(&c, p, m)
 		if err != nil {
 			return err
@@ -49,7 +48,7 @@ func (l *Log) snapshot(size int, yield func(batch []byte) error) error {
 	out := &l.batch
 	out.Reset()
 	for i, at := range l.order {
-		m := l.index.puts[at.put]
+		m, _ := l.index.settled(at.put)
 		v, o, err := l.object(&c, at.put, m)
 		if err != nil {
 			return err
