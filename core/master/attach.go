@@ -90,7 +90,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	}
 	known := s.continued(ctx, client, l)
 	// The epoch is above that of every master before, also where the clock of this one is behind.
-	epoch := max(s.epoch, ledger.Epoch(l.Fence)+1)
+	epoch := ledger.Epoch(max(s.epoch.Load(), l.Fence+1))
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
 	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, heard: s.clock.Now(), mirror: known}

@@ -72,6 +72,7 @@ func (s *Service) monitorLoop(ctx context.Context) {
 		s.finishUnmounts(ctx)
 		s.registry.Reopen(now)
 		s.table.Writers.Prune()
+		s.abandonPast(ctx)
 		s.abandon(ctx, history.PutOverdue, nil, func(_ model.ClientID, started lease.Instant) bool { return started.Add(s.cfg.PutReleaseTimeout) <= now })
 		s.table.Unpin(now)
 		s.tasks.Tick(s.clock.Stamp())
@@ -167,6 +168,21 @@ func (s *Service) abandon(ctx context.Context, why history.Reason, silent map[mo
 	s.reclaimOf(ctx, &bin, why, false, silent)
 	s.counters.Discarded.Add(puts)
 	return puts
+}
+
+// abandonPast abandons the puts that a master before this one began and whose writers say that they are over: those of which
+// the writer has no answer, and those that it could not revoke.
+func (s *Service) abandonPast(ctx context.Context) {
+	since := s.clients.PutsSince()
+	if len(since) == 0 {
+		return
+	}
+	s.pool.Enter()
+	defer s.pool.Leave()
+	var bin objects.Bin
+	puts := s.table.AbandonPast(since, &bin)
+	s.reclaim(ctx, &bin, history.PutRevoked, true)
+	s.counters.Discarded.Add(puts)
 }
 
 // tenantLoop keeps the quotas in step with their file.

@@ -261,11 +261,14 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout)) {
-		return model.PingReply{Status: model.ClientNeedRemount, ViewVersion: s.leads.View()}, nil
+	reply := model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load()}
+	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout), report.PutsSince) {
+		reply.Status = model.ClientNeedRemount
+		return reply, nil
 	}
 	s.health.Report(client, report, now)
-	return model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View()}, nil
+	s.numberSince(report.PutsSince)
+	return reply, nil
 }
 
 // maxPeers bounds the reports of one ping.

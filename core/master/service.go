@@ -23,7 +23,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/drain"
 	"github.com/mooncake-go/mooncake/core/master/evictor"
 	"github.com/mooncake-go/mooncake/core/master/history"
@@ -102,7 +101,7 @@ type Service struct {
 
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
-	epoch ledger.Epoch
+	epoch atomic.Uint64
 
 	// mounting is held while the set of segments changes. It guards the fields down to met.
 	mounting chan struct{}
@@ -157,7 +156,6 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		announcer: deps.Announcer,
 		mounting:  make(chan struct{}, 1),
 		feeds:     journal.NewFeeds(deps.Boottime),
-		epoch:     epochNow(),
 		reports:   map[model.SegmentID]*report{},
 		stripes:   stripes{},
 		mirrors:   map[model.SegmentID]*mirror{},
@@ -170,7 +168,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)
 	}
-	s.table.NumberFrom(firstPut(s.epoch))
+	s.epoch.Store(uint64(epochNow()))
+	s.table.NumberFrom(model.FirstPut(s.epoch.Load()))
 	s.table.Wall = s.clock.Time
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)

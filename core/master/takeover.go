@@ -23,8 +23,8 @@ func (s *Service) Lead(t leadership.Term, view uint64) {
 	s.mounting <- struct{}{}
 	defer s.unlockMounts()
 	if s.leads.Begin(t, view) { // A later term finds the ledgers as this Service has left them.
-		s.epoch = ledger.Epoch(t.Epoch())
-		s.table.NumberFrom(firstPut(s.epoch))
+		s.epoch.Store(t.Epoch())
+		s.table.NumberFrom(model.FirstPut(t.Epoch()))
 	}
 	clear(s.reports)
 	s.reported = 0

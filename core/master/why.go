@@ -75,7 +75,7 @@ func (s *Service) tell(story *model.Story, v objects.View) {
 	default:
 		story.Reason = "it is readable, and may be evicted when its turn comes"
 	}
-	if len(v.Replicas) > 0 && v.Replicas[0].ID < firstPut(s.epoch) {
+	if len(v.Replicas) > 0 && v.Replicas[0].ID < model.FirstPut(s.epoch.Load()) {
 		story.Reason += "; this master took it over from an earlier one"
 	}
 }

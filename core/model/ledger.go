@@ -70,3 +70,13 @@ type Pulled struct {
 	// Followers are the addresses of the masters that follow this one: the node tells them what its ledgers have.
 	Followers []string
 }
+
+// putBits is how many bits of the number of a put count the puts of one millisecond of a master's epoch.
+const putBits = 22
+
+// PutEpoch returns the epoch of the master that gave a put its number, in milliseconds since 1970 as a rule: a later master
+// has a higher one.
+func PutEpoch(put uint64) uint64 { return put >> putBits }
+
+// FirstPut returns the lowest number of a put of an epoch.
+func FirstPut(epoch uint64) uint64 { return epoch << putBits }

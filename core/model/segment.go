@@ -81,6 +81,8 @@ type PingReply struct {
 	Status ClientStatus
 	// ViewVersion is the number of the leadership view, 0 without high availability.
 	ViewVersion uint64
+	// Epoch is that of the master; see PutEpoch. 0 from one that has none.
+	Epoch uint64
 }
 
 // PingReport is what a client tells the master while it says that it is alive.
@@ -90,6 +92,8 @@ type PingReport struct {
 	// Quiet promises that no write of the client's puts goes on for longer than this after its last ping
 	// that the master answered with ClientOK was sent. 0 promises nothing.
 	Quiet time.Duration
+	// PutsSince says that the client writes, now and later, for no put of an epoch before it; see PutEpoch.
+	PutsSince uint64
 }
 
 // PeerReport is what one client saw of one endpoint.

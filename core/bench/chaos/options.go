@@ -35,6 +35,8 @@ type Options struct {
 	Etcd string
 	// Keep runs a keeper beside the stores, so that their memory outlives their processes.
 	Keep bool
+	// Balance has all keys removed at the end of a round, and checks that all memory is free then; only with Keep.
+	Balance bool
 	// Recovery bounds the wait for each kind of call to succeed after a fault, and Patience the time
 	// after that in which a key must become readable.
 	Recovery, Patience time.Duration
@@ -47,7 +49,7 @@ func Default() Options {
 	return Options{
 		Rounds: 3, Keys: 1000, PageSize: 64 << 10, SegmentSize: 256 << 20,
 		Pause: 30 * time.Second, Recovery: time.Minute, Patience: 10 * time.Second,
-		Etcd: "etcd", Keep: true, Note: func(string) {},
+		Etcd: "etcd", Keep: true, Balance: true, Note: func(string) {},
 	}
 }
 

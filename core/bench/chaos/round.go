@@ -107,6 +107,9 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	if r.victims != nil {
 		err = r.victims.check(ctx)
 	}
+	if err == nil && r.opts.Balance && r.opts.Keep {
+		row.StuckBytes, err = r.balance(ctx)
+	}
 	row.Wrong, row.Details = r.pages.wrong, r.pages.details
 	return row, errors.Join(err, context.Cause(ctx))
 }

@@ -36,6 +36,8 @@ type Row struct {
 	// Wrong is the number of reads, whole or in ranges, of all rounds that succeeded with other
 	// bytes than those that were put.
 	Wrong int `json:"wrong"`
+	// StuckBytes is how much memory, in all rounds together, was in use a minute after all keys were removed.
+	StuckBytes uint64 `json:"stuck_bytes"`
 	// LongestCallMS is the longest call from the fault on, in milliseconds.
 	LongestCallMS int64 `json:"longest_call_ms"`
 	// OutageMS is the longest time from the fault on in which no whole read, no read of a range or
@@ -62,6 +64,7 @@ func (r *Row) add(o Row) {
 	r.Fresh += o.Fresh
 	r.FreshReadable += o.FreshReadable
 	r.Wrong += o.Wrong
+	r.StuckBytes += o.StuckBytes
 	r.LongestCallMS = max(r.LongestCallMS, o.LongestCallMS)
 	r.OutageMS = max(r.OutageMS, o.OutageMS)
 	r.Outages = append(r.Outages, o.OutageMS)
@@ -77,6 +80,14 @@ type Rows []Row
 func (rows Rows) Wrong() (n int) {
 	for _, r := range rows {
 		n += r.Wrong
+	}
+	return n
+}
+
+// Stuck is how much memory stayed in use without an object, of all rows.
+func (rows Rows) Stuck() (n uint64) {
+	for _, r := range rows {
+		n += r.StuckBytes
 	}
 	return n
 }

@@ -44,8 +44,16 @@ func (t *tally) call(k kind, begin, end time.Time, success bool) {
 // bad records wrong bytes of a page.
 func (t *tally) bad(format string, args ...any) {
 	t.mu.Lock()
+	t.wrong++
+	t.mu.Unlock()
+	t.detail(format, args...)
+}
+
+// detail keeps a line about what went wrong.
+func (t *tally) detail(format string, args ...any) {
+	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wrong++; len(t.details) < maxDetails {
+	if len(t.details) < maxDetails {
 		t.details = append(t.details, fmt.Sprintf(format, args...))
 	}
 }

@@ -241,12 +241,21 @@ func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome 
 // Abandon removes every unfinished put that match selects, and returns their number. match runs
 // under a lock and must be quick.
 func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant) bool, bin *Bin) int {
+	return t.abandon(func(w model.ClientID, o *object) bool { return match(w, o.since) }, bin)
+}
+
+// AbandonPast removes every unfinished put of an epoch before that which since has for its writer, and returns their number.
+func (t *Table) AbandonPast(since map[model.ClientID]uint64, bin *Bin) int {
+	return t.abandon(func(w model.ClientID, o *object) bool { return model.PutEpoch(o.put()) < since[w] }, bin)
+}
+
+func (t *Table) abandon(match func(model.ClientID, *object) bool, bin *Bin) int {
 	puts := 0
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for slot, writer := range s.unfinished {
-			if o := s.slots.at(slot); match(writer.ID, o.since) {
+			if o := s.slots.at(slot); match(writer.ID, o) {
 				bin.whole(o, s.unfinished[o.slot()])
 				t.unlink(i, s, o, true)
 				puts++

@@ -24,6 +24,8 @@ type sign struct {
 	at      atomic.Int64 // the last sign of life
 	quiet   atomic.Int64 // see Pinged
 	partial atomic.Bool  // see SetPartial
+	// putsSince is from which epoch on its puts may be in progress, 0 if it did not say.
+	putsSince atomic.Uint64
 }
 
 // NewClients returns an empty set.
@@ -71,14 +73,15 @@ func (c *Clients) SetPartial(id model.ClientID, partial bool) {
 
 // Pinged is Touch for a ping, with what it promises: the client's writes end within quiet of its last
 // ping that was answered as that of a known client. 0 promises nothing. A partial client counts as
-// unknown.
-func (c *Clients) Pinged(id model.ClientID, now lease.Instant, quiet time.Duration) bool {
+// unknown. putsSince is that of model.PingReport.
+func (c *Clients) Pinged(id model.ClientID, now lease.Instant, quiet time.Duration, putsSince uint64) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	x, ok := c.seen[id]
 	if ok {
 		x.at.Store(int64(now))
 		x.quiet.Store(int64(quiet))
+		x.putsSince.Store(putsSince)
 	}
 	return ok && !x.partial.Load()
 }
@@ -99,6 +102,19 @@ func (c *Clients) Forget(id model.ClientID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.seen, id)
+}
+
+// PutsSince returns, of the clients that said so, from which epoch on each has puts in progress.
+func (c *Clients) PutsSince() map[model.ClientID]uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := map[model.ClientID]uint64{}
+	for id, x := range c.seen {
+		if since := x.putsSince.Load(); since > 0 {
+			out[id] = since
+		}
+	}
+	return out
 }
 
 // Expire forgets the clients that gave no sign of life for ttl, and returns until when each of them

@@ -59,10 +59,10 @@ func TestClients(t *testing.T) {
 	require.NoError(t, c.Register(b, at(0)))
 	require.True(t, c.Touch(b, at(5)))
 	require.Empty(t, c.Expire(at(10), 10*time.Second), "silent for exactly the TTL")
-	require.True(t, c.Pinged(b, at(5), time.Minute))
+	require.True(t, c.Pinged(b, at(5), time.Minute, 0))
 	require.Equal(t, map[model.ClientID]lease.Instant{a: 0}, c.Expire(at(11), 10*time.Second))
 	require.Equal(t, 1, c.Len())
 	require.False(t, c.Touch(a, at(11)))
 	require.Equal(t, map[model.ClientID]lease.Instant{b: at(65)}, c.Expire(at(20), 10*time.Second), "until when it may write")
-	require.False(t, c.Pinged(b, at(20), time.Minute))
+	require.False(t, c.Pinged(b, at(20), time.Minute, 0))
 }

@@ -43,6 +43,7 @@ type Session struct {
 	settling            atomic.Bool  // a call is waiting for the master on behalf of such a member
 	writer              atomic.Bool  // the process puts
 	writes              writes
+	puts                puts
 
 	urgent chan struct{} // capacity 1: ping now
 	wake   chan struct{} // capacity 1: check again what is due

@@ -41,7 +41,9 @@ is started again at once. What was stopped goes on after the pause. A cut link n
 programs ip, nsenter and unshare; without them, and without etcd, rows are left out and a line says
 why.
 
-The exit code is 1 if a read was wrong.`,
+Then it removes all keys and waits for at most a minute until no memory is in use.
+
+The exit code is 1 if a read was wrong or memory stayed in use.`,
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
   mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json`,
@@ -55,7 +57,7 @@ The exit code is 1 if a read was wrong.`,
 			if len(rows) > 0 {
 				err = errors.Join(err, output.Print(e.Stdout, format, rows, rows.Text))
 			}
-			return errors.Join(err, wrongReads(rows))
+			return errors.Join(err, verdict(rows))
 		},
 	}
 	chaosFlags(cmd, &o)
@@ -68,7 +70,7 @@ func (e verbs) haCmd() *cobra.Command {
 	var format output.Format
 	var file string
 	o := defaultChaos()
-	o.Rounds, o.Pause = 20, 5*time.Second
+	o.Rounds, o.Pause, o.Balance = 20, 5*time.Second, false
 	cmd := &cobra.Command{
 		Use:   "ha [FAULT...]",
 		Short: "Kill and stop leaders under load, and measure the pause and what is kept",
@@ -93,7 +95,7 @@ The exit code is 1 if a read was wrong.`,
 			if len(rows) > 0 {
 				err = errors.Join(err, output.Print(e.Stdout, format, events, events.Text))
 			}
-			return errors.Join(err, wrongReads(rows))
+			return errors.Join(err, verdict(rows))
 		},
 	}
 	chaosFlags(cmd, &o)
@@ -126,7 +128,11 @@ func (e verbs) runChaos(ctx context.Context, from chaosOptions) (chaos.Rows, err
 	return chaos.Run(ctx, o)
 }
 
-func wrongReads(rows chaos.Rows) error {
+// verdict is the error of a run in which reads were wrong or memory was lost.
+func verdict(rows chaos.Rows) error {
+	if stuck := rows.Stuck(); stuck > 0 {
+		return fmt.Errorf("bench: %d bytes of memory stayed in use after all keys were removed", stuck)
+	}
 	if wrong := rows.Wrong(); wrong > 0 {
 		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
 	}
@@ -143,6 +149,7 @@ func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f.DurationVar(&o.Pause, "pause", o.Pause, "how long a process stands still, and a link is cut")
 	f.DurationVar(&o.ClientTTL, "client-ttl", 0, "how long the master lets a store be silent (default the master's)")
 	f.BoolVar(&o.Keep, "keep", o.Keep, "run 'mooncake keep' beside the stores, so that their memory outlives their processes")
+	f.BoolVar(&o.Balance, "balance", o.Balance, "remove all keys after a round, and check that all memory is free then; not with --keep=false")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 

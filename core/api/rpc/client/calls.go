@@ -80,9 +80,9 @@ func (c *Client) UnmountSegment(ctx context.Context, client model.ClientID, id m
 func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.PingReport) (model.PingReply, error) {
 	out, err := call(ctx, c, "ping", c.rpc.Ping, &masterv1.PingRequest{
 		Client: convert.ToUUID(client), Peers: convert.Each(report.Peers[:min(len(report.Peers), rpc.MaxPeers)], convert.ToPeerReport),
-		QuietMs: convert.ToMillis(report.Quiet),
+		QuietMs: convert.ToMillis(report.Quiet), PutsSince: report.PutsSince,
 	})
-	return model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion()}, err
+	return model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch()}, err
 }
 
 // Segments implements store.Master.

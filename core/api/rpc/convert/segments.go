@@ -54,7 +54,7 @@ func FromPing(in *masterv1.PingRequest) (model.PingReport, error) {
 	if err := CheckCount("peers of a ping", len(in.GetPeers()), rpc.MaxPeers); err != nil {
 		return model.PingReport{}, err
 	}
-	report := model.PingReport{Peers: make([]model.PeerReport, len(in.GetPeers())), Quiet: FromMillis(in.GetQuietMs())}
+	report := model.PingReport{Peers: make([]model.PeerReport, len(in.GetPeers())), Quiet: FromMillis(in.GetQuietMs()), PutsSince: in.GetPutsSince()}
 	for i, r := range in.GetPeers() {
 		if err := CheckText("endpoint", r.GetEndpoint()); err != nil {
 			return model.PingReport{}, err

@@ -151,6 +151,7 @@ func (l *Layers) revokeAll(ctx context.Context, keys []model.Key) error {
 			case <-p.idle:
 			case <-ctx.Done():
 				l.Metrics.Unrevoked.Inc()
+				p.item.Linger()
 				failed = errors.Join(failed, errs.Wrap(errs.Internal, "store: revoke a put that is being written", ctx.Err()))
 				continue
 			}

@@ -98,7 +98,8 @@ func (t *Table) due(p *openPut, now time.Time) time.Time {
 
 // drop removes a session. The caller holds mu.
 func (t *Table) drop(k id) {
-	if t.puts[k] != nil {
+	if p := t.puts[k]; p != nil {
+		t.writer.Over(&p.item)
 		delete(t.puts, k)
 		t.leases.Unreserve(&k.user.user)
 	}

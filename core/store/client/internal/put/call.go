@@ -33,10 +33,15 @@ type Writer struct {
 	*base.Base
 	forget func([]model.Key) // removes keys from the hot cache
 	calls  sync.Pool
+	ends   ends
 }
 
 // New makes a writer. forget is called for keys whose value may change.
-func New(b *base.Base, forget func([]model.Key)) *Writer { return &Writer{Base: b, forget: forget} }
+func New(b *base.Base, forget func([]model.Key)) *Writer {
+	w := &Writer{Base: b, forget: forget}
+	b.Session.OnEpoch(w.repeatEnds)
+	return w
+}
 
 // Call is the memory of one put. It is pooled, so it holds nothing that the caller keeps or that
 // outlives the put. Its items name replicas in answer, until the next Start.
@@ -245,6 +250,7 @@ func most(it *Item) int {
 // attempt returns the items that failed and may be put elsewhere.
 func (c *Call) attempt(ctx context.Context, items []*Item, cfg model.ReplicateConfig) (movable []*Item) {
 	started := c.Start(ctx, items, cfg)
+	defer c.w.Over(started...)
 	if len(started) < len(items) && len(cfg.PreferredSegments) == 0 { // The master would name preferred ones again.
 		deadline := c.w.Config.WriteDeadline(time.Now())
 		for _, it := range items {

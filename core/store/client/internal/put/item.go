@@ -28,6 +28,7 @@ type Item struct {
 	// grains are the checksums of the grains, where the object has some or the item writes ranges.
 	grains      []uint32
 	started     time.Time // when the master was asked for the replicas
+	epoch       uint64    // of the put while the session counts it as in progress, else 0
 	first, last int       // the requests of the replica whose checksums are computed
 	ranges      bool      // it writes ranges of an object
 	deadline    time.Time // of the transfer
@@ -65,6 +66,9 @@ func (it *Item) Fragments() []store.Fragment { return it.fragments }
 
 // Indeterminate reports whether a peer may still write to the replicas after the put failed.
 func (it *Item) Indeterminate() bool { return it.indeterminate }
+
+// Linger notes that a write is still in progress.
+func (it *Item) Linger() { it.indeterminate = true }
 
 // Inherit notes that a write of ranges failed.
 func (it *Item) Inherit(write *Item) { it.indeterminate = it.indeterminate || write.indeterminate }

@@ -44,10 +44,34 @@ func (c *Call) Start(ctx context.Context, items []*Item, cfg model.ReplicateConf
 			it.unconfirmed = errs.CodeOf(e) == errs.UnavailableInCurrentStatus && errs.ClassOf(e) == errs.ClassTransientPeer
 		default:
 			it.Err, it.Replicas, it.started = nil, got[i].Value, began
-			c.started = append(c.started, it)
+			if it.Err = c.w.begin(it); it.Err == nil {
+				c.started = append(c.started, it)
+			}
 		}
 	}
 	return c.started
+}
+
+// begin counts a put as in progress, until Over.
+func (w *Writer) begin(it *Item) error {
+	if put := it.put(); put != 0 {
+		if it.epoch = model.PutEpoch(put); !w.Session.PutBegins(it.epoch) {
+			it.epoch, it.Replicas = 0, nil
+			return errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, "store: put "+store.Quote(it.key),
+				"a master answered that another one has followed since"))
+		}
+	}
+	return nil
+}
+
+// Over says that nothing writes for the puts any more, apart from peers whose transfers are indeterminate. Repeatable.
+func (w *Writer) Over(items ...*Item) {
+	for _, it := range items {
+		if it.epoch != 0 {
+			w.Session.PutOver(it.epoch, it.indeterminate)
+			it.epoch = 0
+		}
+	}
 }
 
 const (
@@ -120,6 +144,8 @@ func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bo
 	}
 	gone = !errors.Is(err, errs.ErrForeign) && (session.Unanswered(err) || errs.Is(err, errs.UnavailableInCurrentStatus))
 	err = base.Complete(err, len(got), len(c.done))
+	c.w.ends.mu.Lock()
+	defer c.w.ends.mu.Unlock()
 	for i, it := range c.done {
 		e := err
 		if e == nil {
@@ -127,6 +153,8 @@ func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bo
 		}
 		if it.decided = e != nil; it.decided {
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: end put "+store.Quote(it.key), e)
+		} else {
+			c.w.ends.add(&c.ends[i])
 		}
 	}
 	return gone

@@ -1448,7 +1448,9 @@ type PingRequest struct {
 	Peers  []*PeerReport          `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
 	// The client's promise that no write of its puts goes on for longer than this after its last ping that
 	// was answered with status 1 was sent, in milliseconds; 0 promises nothing.
-	QuietMs       uint64 `protobuf:"varint,3,opt,name=quiet_ms,json=quietMs,proto3" json:"quiet_ms,omitempty"`
+	QuietMs uint64 `protobuf:"varint,3,opt,name=quiet_ms,json=quietMs,proto3" json:"quiet_ms,omitempty"`
+	// The client writes, now and later, for no put whose number divided by 2^22 is below this.
+	PutsSince     uint64 `protobuf:"varint,4,opt,name=puts_since,json=putsSince,proto3" json:"puts_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1500,6 +1502,13 @@ func (x *PingRequest) GetPeers() []*PeerReport {
 func (x *PingRequest) GetQuietMs() uint64 {
 	if x != nil {
 		return x.QuietMs
+	}
+	return 0
+}
+
+func (x *PingRequest) GetPutsSince() uint64 {
+	if x != nil {
+		return x.PutsSince
 	}
 	return 0
 }
@@ -1584,8 +1593,10 @@ func (x *PeerReport) GetBusyUs() uint64 {
 type PingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 known, 2 mount every segment again.
-	Status        int32  `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
-	ViewVersion   uint64 `protobuf:"varint,2,opt,name=view_version,json=viewVersion,proto3" json:"view_version,omitempty"`
+	Status      int32  `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	ViewVersion uint64 `protobuf:"varint,2,opt,name=view_version,json=viewVersion,proto3" json:"view_version,omitempty"`
+	// The numbers of the master's puts divided by 2^22 are at least this; 0 is unknown.
+	Epoch         uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1630,6 +1641,13 @@ func (x *PingResponse) GetStatus() int32 {
 func (x *PingResponse) GetViewVersion() uint64 {
 	if x != nil {
 		return x.ViewVersion
+	}
+	return 0
+}
+
+func (x *PingResponse) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
 	}
 	return 0
 }
@@ -4824,21 +4842,24 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x19\n" +
 	"\bgrace_ms\x18\x03 \x01(\x04R\agraceMs\"\x18\n" +
-	"\x16UnmountSegmentResponse\"\x90\x01\n" +
+	"\x16UnmountSegmentResponse\"\xaf\x01\n" +
 	"\vPingRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x124\n" +
 	"\x05peers\x18\x02 \x03(\v2\x1e.mooncake.master.v1.PeerReportR\x05peers\x12\x19\n" +
-	"\bquiet_ms\x18\x03 \x01(\x04R\aquietMs\"\x83\x01\n" +
+	"\bquiet_ms\x18\x03 \x01(\x04R\aquietMs\x12\x1d\n" +
+	"\n" +
+	"puts_since\x18\x04 \x01(\x04R\tputsSince\"\x83\x01\n" +
 	"\n" +
 	"PeerReport\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\rR\x04done\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x17\n" +
-	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"I\n" +
+	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"_\n" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
-	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\"\x11\n" +
+	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
 	"\x0fSegmentsRequest\"\xc0\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
