@@ -91,6 +91,6 @@ func TestUnfinishedPutsOfAnEarlierMasterEnd(t *testing.T) {
 	for _, key := range []model.Key{"first", "open"} {
 		got, err := r.Get(t.Context(), key)
 		require.NoError(t, err)
-		require.Equal(t, content(string(key), 1000), got)
+		require.Equal(t, content(key, 1000), got)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -176,27 +174,6 @@ func (p *pool) leader(ctx context.Context) (master int, segments string, err err
 		err = errors.Join(err, e)
 	}
 	return 0, "", err
-}
-
-func (p *pool) segments(ctx context.Context, master int) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	url := "http://" + p.host + ":" + strconv.Itoa(p.ports[2*master+1]) + "/get_all_segments"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	req.Close = true // The master that answers is about to be killed.
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answered %s", url, resp.Status)
-	}
-	return string(body), err
 }
 
 // freeze stops processes for the pause of the options.

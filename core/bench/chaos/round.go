@@ -17,6 +17,9 @@ const (
 	after  = 2 * time.Second
 	// fresh is how many keys are put right before the fault.
 	fresh = 200
+	// balanceLimit is how long memory may stay in use after its objects were removed: what an unfinished put of a client that
+	// is gone may still write, and what readers of an earlier master may still read, is held for less.
+	balanceLimit = time.Minute
 	// batch is how many keys are put or read at a time before and after the fault.
 	batch = 128
 )
@@ -130,6 +133,25 @@ func (r *round) readable(ctx context.Context, first uint64, keys int) int {
 			return keys - len(missing)
 		}
 	}
+}
+
+// balance removes all keys, and returns how many bytes no object has and no object can get after balanceLimit.
+func (r *round) balance(ctx context.Context) (stuck uint64, err error) {
+	var left string
+	for by := time.Now().Add(balanceLimit); ; {
+		if _, err = r.pages.client.RemoveAll(ctx, true); err == nil {
+			if stuck, left, err = r.pool.taken(ctx); err == nil && stuck == 0 {
+				return 0, nil
+			}
+		}
+		if !time.Now().Before(by) || !pause(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	if err == nil {
+		r.pages.detail("memory is in use without an object: %s", left)
+	}
+	return stuck, err
 }
 
 // close ends everything that the round started. It may be called with parts missing.

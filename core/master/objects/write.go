@@ -244,7 +244,8 @@ func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant)
 	return t.abandon(func(w model.ClientID, o *object) bool { return match(w, o.since) }, bin)
 }
 
-// AbandonPast removes every unfinished put of an epoch before that which since has for its writer, and returns their number.
+// AbandonPast removes every unfinished put whose epoch is below the one that since has for its writer, and returns the
+// number of these puts.
 func (t *Table) AbandonPast(since map[model.ClientID]uint64, bin *Bin) int {
 	return t.abandon(func(w model.ClientID, o *object) bool { return model.PutEpoch(o.put()) < since[w] }, bin)
 }
