@@ -18,17 +18,6 @@ func epochNow() ledger.Epoch { return ledger.Epoch(time.Now().UnixMilli()) }
 // made fewer than 4 million puts a millisecond.
 func firstPut(e ledger.Epoch) uint64 { return model.FirstPut(uint64(e)) }
 
-// farthest is how far ahead of the clock an epoch may be of which a client speaks.
-const farthest = 30 * 24 * time.Hour
-
-// numberSince makes the numbers of puts begin at an epoch, which a client has said to be the first one for which it writes:
-// the clock of this master may be behind that of the one before, and the client would not write.
-func (s *Service) numberSince(epoch uint64) {
-	if epoch > s.epoch.Load() && epoch < uint64(time.Now().Add(farthest).UnixMilli()) {
-		s.table.NumberFrom(model.FirstPut(epoch))
-	}
-}
-
 // report is what a node has reported of one ledger so far.
 type report struct {
 	client model.ClientID

@@ -271,6 +271,17 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 	return reply, nil
 }
 
+// farthest is how far ahead of the clock an epoch may be of which a client speaks.
+const farthest = 30 * 24 * time.Hour
+
+// numberSince makes the numbers of puts begin at an epoch, which a client has said to be the first one for which it writes:
+// the clock of this master may be behind that of the one before, and the client would not write.
+func (s *Service) numberSince(epoch uint64) {
+	if epoch > s.epoch.Load() && epoch < uint64(time.Now().Add(farthest).UnixMilli()) {
+		s.table.NumberFrom(model.FirstPut(epoch))
+	}
+}
+
 // maxPeers bounds the reports of one ping.
 const maxPeers = 1 << 14
 

@@ -66,6 +66,7 @@ func New(cfg Config, deps session.Deps) (*Client, error) {
 	leases := lease.NewTable(b)
 	c.reader = get.New(b, leases)
 	c.writer = put.New(b, c.reader.Forget)
+	s.OnEpoch(c.writer.RepeatEnds)
 	c.table = layers.NewTable(b, c.reader, c.writer, leases)
 	c.user = c.table.NewUser()
 	if hot := c.reader.Cache(); hot != nil {

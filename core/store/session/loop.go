@@ -82,7 +82,7 @@ func (s *Session) ping() error {
 	defer cancel()
 	s.begun.Add(1)
 	t0, sent := time.Now(), s.sinceBorn()
-	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0), Quiet: s.promise(), PutsSince: s.putsSince()})
+	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0), Quiet: s.promise(), PutsSince: s.puts.since()})
 	s.Record("Ping", t0)
 	if s.ctx.Err() != nil {
 		return nil

@@ -14,6 +14,9 @@ const (
 	// quiet is what pings promise of that. A few seconds after the lease the engine closes the paths that
 	// have writes in flight; what the kernel of a process that died had taken is in flight for a while.
 	quiet = time.Minute
+	// indeterminate is how long a put whose writes may go on counts as in progress: as long as masters keep its memory
+	// by default.
+	indeterminate = 10 * time.Minute
 )
 
 // WriteRight names the right to write that puts have which begin now. It is lost with the next lapse.
@@ -84,6 +87,43 @@ func (s *Session) heard(sent time.Duration, status model.ClientStatus) {
 	case lapsed: // The master does not know the process, so that nothing is promised to it.
 		w.promised.Store(false)
 	}
+}
+
+// OnEpoch has f called, on a goroutine of its own, when a master of a later epoch has answered, before the master is told
+// that the puts of earlier epochs are over. f returns when ctx ends, at the latest.
+func (s *Session) OnEpoch(f func(ctx context.Context, epoch uint64)) { s.puts.hook(f) }
+
+// PutBegins counts a put that a master of an epoch has begun, until PutOver. It returns false if this process has told a
+// later master that it writes for no put of this epoch: the caller must not write.
+func (s *Session) PutBegins(epoch uint64) bool { return s.puts.begin(epoch) }
+
+// PutOver ends PutBegins. mayWrite says that a peer may still write for the put: it then counts for a while longer.
+func (s *Session) PutOver(epoch uint64, mayWrite bool) {
+	if mayWrite {
+		time.AfterFunc(indeterminate, func() { s.puts.over(epoch) })
+		return
+	}
+	s.puts.over(epoch)
+}
+
+// hearEpoch takes the epoch of a master that answered.
+func (s *Session) hearEpoch(epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	later, hooks := s.puts.hear(epoch)
+	if !later {
+		return
+	}
+	s.tasks.Go(func() {
+		for _, f := range hooks {
+			f(s.ctx, epoch)
+		}
+		s.puts.heard(epoch)
+		s.pingNow()
+	})
 }
 
 // comeBack makes the process known again to a master that does not know it, if no node does.

@@ -37,11 +37,7 @@ type Writer struct {
 }
 
 // New makes a writer. forget is called for keys whose value may change.
-func New(b *base.Base, forget func([]model.Key)) *Writer {
-	w := &Writer{Base: b, forget: forget}
-	b.Session.OnEpoch(w.repeatEnds)
-	return w
-}
+func New(b *base.Base, forget func([]model.Key)) *Writer { return &Writer{Base: b, forget: forget} }
 
 // Call is the memory of one put. It is pooled, so it holds nothing that the caller keeps or that
 // outlives the put. Its items name replicas in answer, until the next Start.
