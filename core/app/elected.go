@@ -78,6 +78,9 @@ type generation struct {
 
 func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*elected, error) {
 	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail, etcd: etcd}
+	if etcd != nil && cfg.Master.TenantQuotaConnectorURI == "" && cfg.Master.TenantQuotaConnectorType == config.QuotasInEtcd {
+		e.cfg.Master.TenantQuotaConnectorURI = etcd.Endpoint()
+	}
 	var err error
 	if e.backend, err = backendOf(cfg, etcd, log); err != nil {
 		return nil, err

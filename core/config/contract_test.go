@@ -90,7 +90,7 @@ func TestBoundsOfFlags(t *testing.T) {
 		{"processing_task_timeout_sec", "0", "-1"},
 		{"memory_allocator", "offset", "cachelib"},
 		{"memory_allocator", "OFFSET", "malloc"},
-		{"tenant_quota_connector_type", "file", "etcd"},
+		{"tenant_quota_connector_type", "etcd", "redis"},
 		{"dynamic_replication_mode", "observe", "enforce"},
 		{"ha_backend_type", "k8s", "zookeeper"},
 		{"stripe_size", "1MiB", "1048575"},

@@ -51,8 +51,8 @@ type Master struct {
 	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
 
 	EnableMultiTenants       bool   `koanf:"enable_multi_tenants" default:"false" doc:"keep the objects and the quotas of tenants apart"`
-	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file" later:"etcd" doc:"where the quotas of tenants come from"`
-	TenantQuotaConnectorURI  string `koanf:"tenant_quota_connector_uri" default:"" doc:"path of the quota file; empty for none"`
+	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file|etcd" doc:"where the quotas of tenants come from; etcd has them for all masters of a cluster, at upstream's key mooncake-store/CLUSTER/tenant_quota_policy"`
+	TenantQuotaConnectorURI  string `koanf:"tenant_quota_connector_uri" default:"" doc:"path of the quota file; or where etcd is, empty for the one that elects the leader"`
 
 	MaxTotalFinishedTasks   int           `koanf:"max_total_finished_tasks" default:"10000" range:"0..4294967295" doc:"finished tasks that the master remembers"`
 	MaxTotalPendingTasks    int           `koanf:"max_total_pending_tasks" default:"10000" range:"0..4294967295" doc:"tasks that may wait for a node"`
@@ -77,6 +77,20 @@ type Master struct {
 	HTTPMetadataServerHost         string `koanf:"http_metadata_server_host" default:"0.0.0.0" doc:"address the embedded metadata server binds"`
 	HTTPMetadataServerPort         int    `koanf:"http_metadata_server_port" type:"port" default:"8080" doc:"port of the embedded metadata server"`
 	EnableMetadataCleanupOnTimeout bool   `koanf:"enable_metadata_cleanup_on_timeout" default:"false" doc:"remove the metadata of a node whose client_ttl is over"`
+}
+
+// QuotasInEtcd is the TenantQuotaConnectorType for etcd.
+const QuotasInEtcd = "etcd"
+
+// QuotaEtcd is where the etcd is that has the quotas, empty if no setting says it.
+func (m Master) QuotaEtcd() string {
+	switch {
+	case m.TenantQuotaConnectorURI != "":
+		return m.TenantQuotaConnectorURI
+	case m.HABackendType == "etcd":
+		return m.HABackend()
+	}
+	return m.EtcdEndpoints
 }
 
 // HABackend is where the service is that elects the leader, empty for none.

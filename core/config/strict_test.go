@@ -61,7 +61,6 @@ func TestStrictFile(t *testing.T) {
 		{RoleMaster, "rpc_port: 9003\n", []string{":1", "master.rpc_port", "must differ from master.metrics_port (9003)"}},
 		{RoleMaster, "default_kv_soft_pin_ttl: 25h\n", []string{":1", "master.soft_pin_ttl", "must be at most master.max_soft_pin_ttl (24h)"}},
 		{RoleMaster, "max_kv_soft_pin_ttl: 60000\n", []string{":1", "master.max_soft_pin_ttl", "must be at least master.soft_pin_ttl (30m)"}},
-		{RoleMaster, "tenant_quota_connector_type: etcd\n", []string{":1", "not supported yet", "file"}},
 		{RoleMaster, "tenant_quota_connector_type: mysql\n", []string{"must be one of file"}},
 		{RoleMaster, "store: {client_min_port: 40000}\n", []string{"from 1024 to 32767 or from 61000 to 65535"}},
 		{RoleMaster, "store: {client_max_port: 60999}\n", []string{"from 1024 to 32767 or from 61000 to 65535"}},

@@ -1,62 +1,67 @@
 package quota
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// stamp tells one content of a file from another without reading it.
-type stamp struct {
-	modified time.Time
-	size     int64
-}
+// File is a Source in a file.
+func File(path string) Source { return file(path) }
 
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{info.ModTime(), info.Size()}
-}
+type file string
 
-// load reads a policy. FileNotFound, FileReadFail, InvalidParams.
-func load(path string) (Policy, error) {
-	op := "tenant quota policy: read " + path
-	f, err := os.Open(path)
+// String implements fmt.Stringer.
+func (f file) String() string { return string(f) }
+
+// Close implements Source.
+func (file) Close() {}
+
+// Read implements Source.
+func (f file) Read(context.Context) ([]byte, string, error) {
+	op := "tenant quota policy: read " + string(f)
+	r, err := os.Open(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Policy{}, errs.WithHint(errs.Wrap(errs.FileNotFound, op, err),
+		return nil, "", errs.WithHint(errs.Wrap(errs.FileNotFound, op, err),
 			"tenant_quota_connector_uri names the file; the smallest one is \"version: 1\" and \"tenants: []\"")
 	}
 	if err != nil {
-		return Policy{}, errs.Wrap(errs.FileReadFail, op, err)
+		return nil, "", errs.Wrap(errs.FileReadFail, op, err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxPolicySize+1))
+	defer r.Close()
+	info, err := r.Stat()
 	if err != nil {
-		return Policy{}, errs.Wrap(errs.FileReadFail, op, err)
+		return nil, "", errs.Wrap(errs.FileReadFail, op, err)
 	}
-	p, err := ParsePolicy(data)
-	return p, errs.Wrap(errs.InvalidParams, path, err)
+	text, err := io.ReadAll(io.LimitReader(r, MaxPolicySize+1))
+	return text, stamp(info), errs.Wrap(errs.FileReadFail, op, err)
 }
 
-// save replaces the file so that a reader, and a machine that stops at any moment, sees
-// the old policy or the new one whole. A symbolic link stays one. FileWriteFail.
-func save(path string, p Policy) error {
-	op := "tenant quota policy: write " + path
-	real, err := filepath.EvalSymlinks(path)
+// stamp tells one content of a file from another.
+func stamp(info fs.FileInfo) string { return fmt.Sprint(info.ModTime().UnixNano(), info.Size()) }
+
+// Write implements Source: a reader, and a machine that stops at any moment, sees the old text or the new one whole. A
+// symbolic link stays one.
+func (f file) Write(_ context.Context, text []byte, _ string) (string, error) {
+	op := "tenant quota policy: write " + string(f)
+	real, err := filepath.EvalSymlinks(string(f))
 	if err != nil {
-		real = path
+		real = string(f)
 	}
-	if err := replace(real, p.Encode()); err != nil {
-		return errs.WithHint(errs.Wrap(errs.FileWriteFail, op, err), "nothing has changed; the master must be able to write the folder of the policy file")
+	if err := replace(real, text); err != nil {
+		return "", errs.WithHint(errs.Wrap(errs.FileWriteFail, op, err), "nothing has changed; the master must be able to write the folder of the policy file")
 	}
-	return nil
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", nil //nolint:nilerr // It is read again.
+	}
+	return stamp(info), nil
 }
 
 func replace(path string, data []byte) error {

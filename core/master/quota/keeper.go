@@ -23,34 +23,47 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// lookInterval is how often the file is looked at.
+// lookInterval is how often the source is looked at.
 const lookInterval = 10 * time.Second
 
-// Keeper keeps the usage and the file of the policy the same: a change through Set or
-// Delete is in the file before it is in force, and a change of the file is taken over by
+// Keeper keeps the usage and the source of the policy the same: a change through Set or
+// Delete is in the source before it is in force, and a change of the source is taken over by
 // Reload. Safe for concurrent use. A nil Keeper is off: calls answer
 // UnavailableInCurrentMode, and its usage is nil.
 type Keeper struct {
-	path  string
-	log   *slog.Logger
-	usage *Usage
+	source Source
+	log    *slog.Logger
+	usage  *Usage
 
 	mu     sync.Mutex
 	policy Policy
-	seen   stamp // of the file when it was last read, or could not be
+	seen   string // the version of the source that was read last, or could not be
+	failed string // why
+}
+
+// NewKeeper returns a keeper of the policy in a source. It knows of no tenant before Reload.
+func NewKeeper(source Source, log *slog.Logger) *Keeper {
+	return &Keeper{source: source, log: log, usage: NewUsage()}
 }
 
 // OpenKeeper loads the policy from a file. FileNotFound, FileReadFail, InvalidParams: the
 // master must not start, since it could not tell which tenants may write.
 func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, log: log, usage: NewUsage()}
 	if path == "" {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "there is no file to read it from"), "set tenant_quota_connector_uri")
 	}
+	k := NewKeeper(File(path), log)
 	if _, err := k.Reload(); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// Close frees the connections of the source.
+func (k *Keeper) Close() {
+	if k != nil {
+		k.source.Close()
+	}
 }
 
 // Usage returns the usage that the policy governs.
@@ -62,7 +75,7 @@ func (k *Keeper) Usage() *Usage {
 }
 
 // Set registers a tenant or changes its quota, and answers with the tenant as it is then.
-// InvalidParams, FileWriteFail, and the errors of Reload when the file was edited since
+// InvalidParams, the errors of Source.Write, and those of Reload when the policy was edited since
 // and cannot be read: it is not overwritten then.
 func (k *Keeper) Set(t model.Tenant, bytes uint64) (model.TenantQuota, error) {
 	const op = "tenant quota: set"
@@ -93,7 +106,7 @@ func (k *Keeper) Set(t model.Tenant, bytes uint64) (model.TenantQuota, error) {
 }
 
 // Delete takes out a tenant that has no objects. TenantNotRegistered, TenantNotEmpty,
-// FileWriteFail, and as Set.
+// and as Set.
 func (k *Keeper) Delete(t model.Tenant) error {
 	if k == nil {
 		return off("tenant quota: delete")
@@ -114,8 +127,8 @@ func (k *Keeper) Delete(t model.Tenant) error {
 	return nil
 }
 
-// Reload takes over what the file says now, and reports whether that is something new. A
-// file that cannot be read changes nothing. FileNotFound, FileReadFail, InvalidParams.
+// Reload takes over what the source says now, and reports whether that is something new. A
+// source that cannot be read changes nothing. The errors of Source.Read, InvalidParams.
 func (k *Keeper) Reload() (bool, error) {
 	if k == nil {
 		return false, off("tenant quota: reload")
@@ -126,10 +139,22 @@ func (k *Keeper) Reload() (bool, error) {
 }
 
 func (k *Keeper) reload() (bool, error) {
-	k.seen = stampOf(k.path)
-	p, err := load(k.path)
+	ctx, cancel := context.WithTimeout(context.Background(), sourceTimeout)
+	defer cancel()
+	text, version, err := k.source.Read(ctx)
 	if err != nil {
 		return false, err
+	}
+	return k.take(text, version)
+}
+
+func (k *Keeper) take(text []byte, version string) (changed bool, err error) {
+	k.seen = version
+	var p Policy
+	if len(text) > 0 || version != none {
+		if p, err = ParsePolicy(text); err != nil {
+			return false, errs.Wrap(errs.InvalidParams, k.source.String(), err)
+		}
 	}
 	if slices.Equal(p.Tenants, k.policy.Tenants) {
 		return false, nil
@@ -140,14 +165,17 @@ func (k *Keeper) reload() (bool, error) {
 }
 
 func (k *Keeper) commit(p Policy) error {
-	if err := save(k.path, p); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), sourceTimeout)
+	defer cancel()
+	version, err := k.source.Write(ctx, p.Encode(), k.seen)
+	if err != nil {
 		return err
 	}
-	k.policy, k.seen = p, stampOf(k.path)
+	k.policy, k.seen = p, version
 	return nil
 }
 
-// Run takes over changes of the file, which it looks for every 10 seconds, until ctx ends.
+// Run takes over changes of the source, which it looks for every 10 seconds, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	if k == nil {
 		return
@@ -159,23 +187,33 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			k.look()
+			k.look(ctx)
 		}
 	}
 }
 
-// look reloads a file that has changed. One that cannot be read is reported once.
-func (k *Keeper) look() {
+// look takes over a text that has changed. One that cannot be read is reported once.
+func (k *Keeper) look(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if stampOf(k.path) == k.seen {
-		return
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	defer cancel()
+	changed := false
+	text, version, err := k.source.Read(ctx)
+	if err == nil {
+		if version == k.seen {
+			return
+		}
+		changed, err = k.take(text, version)
 	}
-	changed, err := k.reload()
+	failed := k.failed
+	k.failed = ""
 	switch {
 	case err != nil:
-		k.log.Error("the tenant quota policy changed and cannot be read; the old one stays in force", "file", k.path, "error", err)
+		if k.failed = err.Error(); k.failed != failed {
+			k.log.Error("the tenant quota policy cannot be read; the old one stays in force", "from", k.source.String(), "error", err)
+		}
 	case changed:
-		k.log.Info("the tenant quota policy changed", "file", k.path, "tenants", len(k.policy.Tenants))
+		k.log.Info("the tenant quota policy changed", "from", k.source.String(), "tenants", len(k.policy.Tenants))
 	}
 }

@@ -87,7 +87,7 @@ func TestASymbolicLinkStaysOne(t *testing.T) {
 	k, path, _ := open(t, twoTenants)
 	link := filepath.Join(t.TempDir(), "link.yaml")
 	require.NoError(t, os.Symlink(path, link))
-	k.path = link
+	k.source = File(link)
 	_, err := k.Set("c", 1)
 	require.NoError(t, err)
 	info, err := os.Lstat(link)

@@ -10,6 +10,9 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	haopen "github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Module provides the quotas of tenants, nil unless the configuration asks for tenants. SIGHUP
@@ -20,11 +23,48 @@ func provideKeeper(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keepe
 	if !cfg.Master.EnableMultiTenants {
 		return nil, nil
 	}
-	k, err := OpenKeeper(cfg.Master.TenantQuotaConnectorURI, log)
+	k, err := keeperOf(lc, cfg, log)
 	if err == nil {
 		reloadOnHangup(lc, k, log)
 	}
 	return k, err
+}
+
+// keeperOf returns the keeper of a configuration. A file is read at once; etcd when the master starts, since it may be the
+// one that the masters run.
+func keeperOf(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keeper, error) {
+	m := cfg.Master
+	if m.TenantQuotaConnectorType != config.QuotasInEtcd {
+		return OpenKeeper(m.TenantQuotaConnectorURI, log)
+	}
+	if m.QuotaEtcd() == "" {
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "tenant_quota_connector_type is etcd, and no setting says where etcd is"),
+			"set tenant_quota_connector_uri, or etcd_endpoints")
+	}
+	o := haopen.FromConfig(cfg.Store, log)
+	security, err := o.Security()
+	if err != nil {
+		return nil, err
+	}
+	source, err := Etcd(m.QuotaEtcd(), m.ClusterID, etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	k := NewKeeper(source, log)
+	lc.Append(fx.Hook{
+		OnStart: func(context.Context) error {
+			_, err := k.Reload()
+			if err != nil { // OnStop is not called then.
+				k.Close()
+			}
+			return err
+		},
+		OnStop: func(context.Context) error {
+			k.Close()
+			return nil
+		},
+	})
+	return k, nil
 }
 
 func reloadOnHangup(lc fx.Lifecycle, k *Keeper, log *slog.Logger) {
