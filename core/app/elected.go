@@ -26,6 +26,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
@@ -36,6 +37,8 @@ const (
 	haltTimeout = 200 * time.Millisecond
 	// portPatience is how long a leader tries to open a port that is in use, with portPause between.
 	portPatience, portPause = time.Second, 20 * time.Millisecond
+	// quotaTimeout bounds the time for which a leader looks at the quotas of tenants before it serves.
+	quotaTimeout = 500 * time.Millisecond
 	// startTimeout bounds the start of a master that is to follow.
 	startTimeout = 10 * time.Second
 )
@@ -70,6 +73,7 @@ type elected struct {
 type generation struct {
 	hooks   *hooks
 	service *master.Service
+	quotas  *quota.Keeper // nil without tenants
 	started bool
 	port    *server.Port
 	follow  *server.Port // open while the master learns from the nodes what the leader writes
@@ -99,7 +103,7 @@ func (e *elected) address() string {
 func (e *elected) renew() error {
 	g := &generation{}
 	var err error
-	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store), servedModules(), fx.Populate(&g.service))
+	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store), servedModules(), fx.Populate(&g.service, &g.quotas))
 	if err != nil {
 		return err
 	}
@@ -198,6 +202,9 @@ func (e *elected) Lead(ctx context.Context, l ha.Leadership) error {
 	if err := g.start(ctx); err != nil {
 		return err
 	}
+	look, cancel := context.WithTimeout(ctx, quotaTimeout)
+	g.quotas.Look(look) // They may have changed while this master followed.
+	cancel()
 	g.service.Lead(l, l.View().Version)
 	if err := e.open(ctx, g.port); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/open"
@@ -271,4 +272,31 @@ func TestAHangupOfAStandby(t *testing.T) {
 	require.Eventually(t, standby, 30*time.Second, 20*time.Millisecond)
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
 	require.Never(t, func() bool { return !standby() }, 200*time.Millisecond, 20*time.Millisecond)
+}
+
+// TestQuotasOutliveALeader: a standby that has started before a quota was set in etcd has it when it leads.
+func TestQuotasOutliveALeader(t *testing.T) {
+	srv := etcdserver.New(t)
+	tenants := func(m *config.Master) {
+		m.EnableMultiTenants, m.TenantQuotaConnectorType = true, config.QuotasInEtcd
+	}
+	a, b := startCandidate(t, srv.Address, tenants), startCandidate(t, srv.Address, tenants)
+	leader, standbys := awaitLeader(t, a, b)
+	require.Eventually(t, func() bool {
+		_, text := standbys[0].get("/ha_status")
+		return strings.Contains(text, "standby")
+	}, 30*time.Second, 20*time.Millisecond)
+	client, err := rest.NewClient(leader.admin, 10*time.Second)
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.SetQuota(t.Context(), "blue", 1<<20)
+	require.NoError(t, err)
+	leader.end(t)
+	next, _ := awaitLeader(t, standbys[0])
+	client, err = rest.NewClient(next.admin, 10*time.Second)
+	require.NoError(t, err)
+	defer client.Close()
+	quotas, err := client.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Len(t, quotas, 1)
 }

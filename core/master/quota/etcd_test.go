@@ -63,11 +63,11 @@ func TestMastersShareQuotasInEtcd(t *testing.T) {
 	require.NoError(t, a.Usage().Charge("red", 1))
 	require.NoError(t, a.Delete("green"))
 
-	b.look(t.Context())
+	b.Look(t.Context())
 	require.Len(t, b.Usage().List(), 2, "blue and red")
 	_, err = raw.Put(t.Context(), upstreamsKey, "version: 1\ntenants: [{name: grey, quota: 1KB}]\n")
 	require.NoError(t, err)
-	b.look(t.Context())
+	b.Look(t.Context())
 	require.NoError(t, b.Usage().Charge("grey", 1024))
 	require.Contains(t, log.String(), upstreamsKey)
 
@@ -75,7 +75,7 @@ func TestMastersShareQuotasInEtcd(t *testing.T) {
 	require.NoError(t, err)
 	log.Reset()
 	for range 3 {
-		b.look(t.Context())
+		b.Look(t.Context())
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "ERROR"), "an error is reported once: %s", log)
 	_, err = b.Set("grey", 5)

@@ -187,13 +187,17 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			k.look(ctx)
+			k.Look(ctx)
 		}
 	}
 }
 
-// look takes over a text that has changed. One that cannot be read is reported once.
-func (k *Keeper) look(ctx context.Context) {
+// Look takes over a text that has changed. One that cannot be read changes nothing, and is logged once. A nil Keeper does
+// nothing.
+func (k *Keeper) Look(ctx context.Context) {
+	if k == nil {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
