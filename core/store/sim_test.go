@@ -37,7 +37,7 @@ const (
 
 // TestSimulation: every read returns one value of its key that was put, that no later success replaced or removed
 // before the read began, or nothing. Half of the pools have no checksums, which would hide wrong bytes; in the others no
-// checksum ever fails. No two values share memory, and no memory is lost.
+// checksum ever fails. The transport of a third of the pools asks no guard, as shm and rdma. No two values share memory, and no memory is lost.
 func TestSimulation(t *testing.T) { runSeeds(t, "TestSimulation", simulate) }
 
 // runSeeds runs a simulation with each seed.
@@ -188,7 +188,7 @@ func (s *simulation) startStore(i, port int) {
 	p := s.processes[i]
 	restore := p.calm() // A store that starts asks for the master once.
 	m := s.p.member(fmt.Sprintf("s%d:%d", i, port), memberOptions{
-		segments: []uint64{s.size, s.size}, vault: s.shelf[i], master: s.views[i],
+		segments: []uint64{s.size, s.size}, vault: s.shelf[i], master: s.views[i], unguarded: s.seed%3 == 1,
 		node: func(c *node.Config) { c.TaskInterval, c.TaskTimeout = 200*time.Millisecond, 30*time.Second },
 	})
 	restore()
