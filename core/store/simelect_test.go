@@ -52,6 +52,7 @@ type voter struct {
 	b       *ballot
 	address string
 	backend *hatest.MemoryBackend
+	dead    bool            // guarded by mu of b
 	service *master.Service // nil before it leads
 	end     func()          // of the service
 	cancel  context.CancelFunc
@@ -250,6 +251,9 @@ func (v *voter) start() {
 func (v *voter) open() {
 	v.b.mu.Lock()
 	defer v.b.mu.Unlock()
+	if v.dead {
+		return
+	}
 	v.b.leads++
 	if len(v.b.ports) > 0 && !v.b.deposes {
 		v.b.t.Errorf("%s serves while another master does", v.address)
@@ -369,6 +373,9 @@ func (v *voter) stop() {
 
 // kill ends it without a word to the election.
 func (v *voter) kill() {
+	v.b.mu.Lock()
+	v.dead = true // Its goroutines may be about to lead, which those of a dead process are not.
+	v.b.mu.Unlock()
 	v.backend.Cut(true)
 	v.close()
 	v.stop()
