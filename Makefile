@@ -243,7 +243,7 @@ lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dea
 	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
 	./scripts/deadcode.sh
 	./scripts/vale.sh
-	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint
+	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint && $(CURDIR)/$(TOOLS)/buf breaking --against released.binpb
 	@out=$$(mktemp -d); trap 'rm -rf '$$out EXIT; \
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
 		for f in $$(cd $$out && find . -name '*.pb.go'); do \
@@ -253,6 +253,10 @@ lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dea
 .PHONY: generate
 generate: tools ## Generate the protobuf code
 	cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate
+
+.PHONY: release-proto
+release-proto: tools # with each release: what make lint holds the messages of the next one to
+	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf build --exclude-source-info -o released.binpb
 
 .PHONY: vuln
 vuln: tools ## Look for known vulnerabilities in what the binaries use (needs the network)

@@ -29,6 +29,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 const (
@@ -240,9 +241,12 @@ func (e *elected) Follow(ctx context.Context, leader ha.View) {
 	}
 	defer m.Close() //nolint:errcheck // Its calls have ended.
 	address := net.JoinHostPort(ports.Concrete(e.cfg.Master.RPCAddress), strconv.Itoa(g.follow.Number()))
-	for {
+	for told := false; ; {
 		call, cancel := context.WithTimeout(ctx, followInterval)
-		if err := m.Follow(call, address); err != nil {
+		if err := m.Follow(call, address); errs.Is(err, errs.NotSupported) && !told {
+			e.log.Warn("the leader is of an earlier release, from which this master does not learn: if it takes over, it reads all ledgers first", "leader", leader.Address, "error", err)
+			told = true
+		} else if err != nil {
 			e.log.Debug("the leader does not take that this master follows it, trying on", "leader", leader.Address, "error", err)
 		}
 		cancel()

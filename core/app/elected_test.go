@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -41,6 +42,11 @@ type candidate struct {
 
 func startCandidate(t *testing.T, etcd string, change ...func(*config.Master)) *candidate {
 	t.Helper()
+	return startLoggingCandidate(t, quiet, etcd, change...)
+}
+
+func startLoggingCandidate(t *testing.T, log *slog.Logger, etcd string, change ...func(*config.Master)) *candidate {
+	t.Helper()
 	c := &candidate{rpc: storetest.FreeAddress(t), admin: storetest.FreeAddress(t), ended: make(chan error, 1)}
 	port := func(address string) int {
 		_, text, err := net.SplitHostPort(address)
@@ -59,7 +65,7 @@ func startCandidate(t *testing.T, etcd string, change ...func(*config.Master)) *
 	})
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(context.Background())
-	go func() { c.ended <- Run(ctx, quiet, Master(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()})) }()
+	go func() { c.ended <- Run(ctx, log, Master(cfg, []plugin.Factory{arena.Factory(), prefix.Factory()})) }()
 	t.Cleanup(func() { c.end(t) })
 	return c
 }

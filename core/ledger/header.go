@@ -10,8 +10,9 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// layout is the number of the format. Open reads this one only.
-const layout = 1
+// Layout is the number of the format, of the memory and of batches. Open reads this one only. Stores and masters of
+// different releases share ledgers: bytes that an earlier release cannot read need another number, see ADR 34.
+const Layout = 1
 
 const magic = "MCLEDGER"
 
@@ -60,7 +61,7 @@ type Identity struct {
 
 func (id *Identity) put(b []byte) {
 	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[8:], layout)
+	binary.LittleEndian.PutUint32(b[8:], Layout)
 	binary.LittleEndian.PutUint64(b[identityAt:], id.Segment.Hi)
 	binary.LittleEndian.PutUint64(b[identityAt+8:], id.Segment.Lo)
 	binary.LittleEndian.PutUint64(b[identityAt+16:], id.Size)
@@ -73,10 +74,10 @@ func (id *Identity) put(b []byte) {
 // identity reads what put wrote.
 func identity(b []byte) (Identity, error) {
 	if len(b) < headerSize || string(b[:8]) != magic {
-		return Identity{}, fmt.Errorf("%w: it does not begin with %q", ErrLayout, magic)
+		return Identity{}, fmt.Errorf("%w: it does not begin with %q", ErrDamaged, magic)
 	}
-	if l := binary.LittleEndian.Uint32(b[8:]); l != layout {
-		return Identity{}, fmt.Errorf("%w: its layout is %d, this version reads %d", ErrLayout, l, layout)
+	if l := binary.LittleEndian.Uint32(b[8:]); l != Layout {
+		return Identity{}, fmt.Errorf("%w: its layout is %d, this release reads %d", ErrLayout, l, Layout)
 	}
 	if binary.LittleEndian.Uint32(b[12:]) != crc32.Checksum(b[identityAt:identityTo], castagnoli) {
 		return Identity{}, fmt.Errorf("%w: the checksum of the header does not match", ErrDamaged)

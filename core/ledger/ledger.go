@@ -136,8 +136,8 @@ var (
 	ErrGap = errors.New("batches are missing before this one")
 	// ErrDamaged says that bytes are not what was written, or contradict what was written before.
 	ErrDamaged = errors.New("the ledger is damaged")
-	// ErrLayout says that the memory holds something else than a ledger of a layout that this version reads.
-	ErrLayout = errors.New("the memory holds no ledger of this layout")
+	// ErrLayout says that another release wrote the ledger, with a layout that this one does not read.
+	ErrLayout = errors.New("another release wrote the ledger")
 	// ErrFull says that the ledger cannot grow further.
 	ErrFull = errors.New("the ledger is full")
 )

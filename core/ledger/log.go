@@ -59,8 +59,8 @@ func Create(mem Memory, id Identity) (*Log, error) {
 	return &Log{mem: mem, id: id, area: a, index: newIndex()}, nil
 }
 
-// Open reads the ledger that mem holds. It returns ErrLayout where there is none that this version can
-// read, and ErrDamaged where bytes are not what was written.
+// Open reads the ledger that mem holds. It returns ErrLayout where another release wrote one that this one cannot
+// read, and ErrDamaged where there is none, or bytes are not what was written.
 func Open(mem Memory) (*Log, error) {
 	b := mem.Bytes()
 	id, err := identity(b)

@@ -39,6 +39,12 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 	if len(ledgers) > maxRemount {
 		return none, errs.New(errs.InvalidParams, opAttach, "%d segments in one call; the most is %d", len(ledgers), maxRemount)
 	}
+	for i := range ledgers {
+		if l := ledgers[i].Layout; l > ledger.Layout {
+			return none, errs.WithHint(errs.New(errs.InvalidVersion, opAttach, "the ledger of segment %s has layout %d, this master (version %q) reads and writes %d",
+				ledgers[i].Segment.ID, l, s.cfg.Version, ledger.Layout), "the store is of a release that is too far ahead: upgrade the masters")
+		}
+	}
 	if err := s.lockMounts(ctx, opAttach); err != nil {
 		return none, err
 	}

@@ -178,6 +178,20 @@ func (r *rig) kill(t testing.TB, nodes ...*keeper) {
 	require.NoError(t, r.Stop(r.ctx))
 }
 
+// TestALedgerOfALaterReleaseIsRefused: a master that writes what the node cannot read would make it lose its objects.
+func TestALedgerOfALaterReleaseIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, 1, 64)
+		r := startAttached(t, nil, k)
+		seg := segment(99, 64*page)
+		_, err := r.Attach(r.ctx, k.client, []model.LedgerState{{Segment: seg, Layout: ledger.Layout + 1}})
+		require.ErrorIs(t, err, errs.InvalidVersion.Err())
+		require.ErrorContains(t, err, "has layout 2")
+		_, err = r.Attach(r.ctx, k.client, []model.LedgerState{{Segment: seg, Layout: ledger.Layout}})
+		require.NoError(t, err)
+	})
+}
+
 // TestARestartedMasterKnowsWhatLies: everything that a master knows of readable objects is in the ledgers.
 func TestARestartedMasterKnowsWhatLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

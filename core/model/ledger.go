@@ -10,6 +10,8 @@ type LedgerState struct {
 	Fence, Seq uint64
 	// Puts is how many puts the ledger has, about.
 	Puts uint64
+	// Layout is that of the records that the node reads.
+	Layout uint32
 	// Lease is the longest time for which one of the ledger's masters let readers rely on what lies there.
 	Lease time.Duration
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.

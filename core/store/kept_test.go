@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/vault"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // shelf is a vault in this process, for tests in virtual time; those of core/vault and test/e2e have real ones.
@@ -258,6 +259,52 @@ func TestWhatCannotBeUsedIsFreed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMemoryOfAnotherReleaseStays: a store that cannot read what another release has left frees nothing of it.
+func TestMemoryOfAnotherReleaseStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, shelf := newPool(t, nil), newShelf(t)
+		o := memberOptions{segments: []uint64{1 << 20, 1 << 20}, vault: shelf}
+		s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+		putAll(t, m, 10, 8<<10)
+		ledger := shelf.files["ledger-"+s.node.Segments()[1].ID.String()]
+		s.stop()
+		layout := func(n byte) {
+			_, err := ledger.WriteAt([]byte{n}, 8)
+			require.NoError(t, err)
+		}
+		layout(2)
+		_, err := node.OpenKept(t.Context(), shelf.open, "pool", silent())
+		require.ErrorIs(t, err, errs.InvalidVersion.Err())
+		require.ErrorContains(t, err, "its layout is 2, this release reads 1")
+		require.Equal(t, 2, shelf.kept())
+		layout(1)
+		p.member("s:1", o)
+		require.Equal(t, 10, readable(t, m, 10, 8<<10))
+	})
+}
+
+// TestAMasterWithoutLedgersEmptiesThem: what a ledger says is wrong once such a master has used the memory. A master
+// that keeps ledgers must not believe it afterwards.
+func TestAMasterWithoutLedgersEmptiesThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, shelf := newPool(t, nil), newShelf(t)
+		p.member("s:1", memberOptions{segments: []uint64{1 << 20}, vault: shelf})
+		m := p.member("c:1", memberOptions{})
+		putAll(t, m, 10, 8<<10)
+		require.Equal(t, 10, readable(t, m, 10, 8<<10))
+		p.kill()
+		p.master.set(newLedger())
+		time.Sleep(10 * time.Second) // The store mounts there.
+		require.Zero(t, shelf.kept(), "the next process would believe it, too")
+		p.boot()
+		time.Sleep(10 * time.Second)
+		require.Zero(t, readable(t, m, 10, 8<<10))
+		time.Sleep(10 * time.Second) // Readers of the master before may rely on the memory until then.
+		putAll(t, m, 10, 8<<10)
+		require.Equal(t, 10, readable(t, m, 10, 8<<10))
+	})
 }
 
 // TestTheVaultIsFilledAgain: a keeper that was restarted gets what it has to keep.

@@ -41,6 +41,30 @@ var least = map[string]int{
 	"leader and its etcd member kill -9": 990, "leader and its etcd member SIGSTOP": 1000,
 }
 
+// TestRollingUpgrade: an upgrade from this program to itself, since no other one is here. mooncake bench chaos says how
+// to try releases.
+func TestRollingUpgrade(t *testing.T) {
+	programs.Long(t)
+	program := filepath.Join(bin, "mooncake")
+	out := programs.Must(t, programs.Spec{
+		Program: program,
+		Args:    []string{"bench", "chaos", "upgrade", "--from", program, "--rounds", "1", "--etcd", filepath.Join(bin, "mooncake_etcd"), "-o", "json"},
+		Limit:   chaosLimit,
+	})
+	var rows chaos.Rows
+	require.NoError(t, json.Unmarshal([]byte(out), &rows), out)
+	require.Len(t, rows, 2)
+	for i, r := range rows {
+		t.Log(r.Fault)
+		assert.Zero(t, r.Wrong, r.Details)
+		assert.Equal(t, 1000, r.Readable)
+		require.NotNil(t, r.Upgrade)
+		assert.Equal(t, []int{6, 10}[i], r.Upgrade.Replaced)
+		assert.Zero(t, r.Upgrade.Failed, r.Details)
+		assert.Positive(t, r.Upgrade.OtherVerified)
+	}
+}
+
 // TestNothingWrongAndNothingLost applies each fault once. A pause is longer than the time that the
 // master lets a store be silent.
 func TestNothingWrongAndNothingLost(t *testing.T) {

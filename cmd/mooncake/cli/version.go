@@ -15,13 +15,14 @@ func (e *env) versionCmd() *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version and the contract versions that plugins have to match",
+		Short:   "Print the version, and those that other processes and plugins have to match",
 		Example: "  mooncake version -o json",
 		Args:    command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := e.ThisVersion()
 			return output.Print(e.Stdout, format, v, func(w io.Writer) {
 				fmt.Fprintln(w, v)
+				fmt.Fprintf(w, "  master    protocol %s\n  ledger    layout %d\n", v.Protocol, v.Layout)
 				for _, k := range plugin.Kinds() {
 					fmt.Fprintf(w, "  %-9s contract %v\n", k, v.Contracts[k])
 				}

@@ -32,6 +32,9 @@ type ClientOptions struct {
 	Codec Codec
 	// Dial connects; nil for TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Admit, where set, is asked about each new connection before calls go over it, with the connection
+	// itself. Its error is that of the calls, until the next attempt to connect.
+	Admit func(ctx context.Context, addr string, conn grpc.ClientConnInterface) error
 	// Reached, where set, gets the address of each connection that is made. It may call Redirect.
 	Reached func(addr string)
 }
@@ -55,6 +58,7 @@ type Client struct {
 	failed   error         // of the last attempt
 	until    time.Time     // no attempt before
 	other    *ForeignError // what the server spoke in the last attempt, nil for this protocol
+	barred   *BarredError  // why it was not admitted in the last attempt, nil where it was
 	attempts sync.WaitGroup
 }
 
@@ -90,6 +94,15 @@ func NewClient(addr string, o ClientOptions) *Client {
 	return c
 }
 
+// BarredError is the error of calls while no server at the addresses is admitted.
+type BarredError struct{ Err error }
+
+// Error is that of Admit.
+func (e *BarredError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of Admit.
+func (e *BarredError) Unwrap() error { return e.Err }
+
 // errMoved ends the connections of a client that is redirected.
 var errMoved = errors.New("another server has taken over")
 
@@ -99,7 +112,7 @@ var errMoved = errors.New("another server has taken over")
 func (c *Client) Redirect(nowhere error, addrs ...string) {
 	c.mu.Lock()
 	c.addrs, c.nowhere = addrs, nowhere
-	c.failures, c.failed, c.other, c.until = 0, nil, nil, time.Time{}
+	c.failures, c.failed, c.other, c.barred, c.until = 0, nil, nil, nil, time.Time{}
 	if c.dialling != nil {
 		c.abort()
 		close(c.dialling)
@@ -219,6 +232,8 @@ func (c *Client) refusal() error {
 		return nil
 	case c.other != nil:
 		return c.other
+	case c.barred != nil:
+		return c.barred
 	}
 	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", strings.Join(c.addrs, ", "), c.failed)
 }
@@ -228,6 +243,7 @@ func (c *Client) attempt(ctx context.Context, over chan struct{}, addrs []string
 	var s *session
 	var failed error
 	var other *ForeignError
+	var barred *BarredError
 	foreigners := 0
 	for _, addr := range addrs {
 		var err error
@@ -237,6 +253,7 @@ func (c *Client) attempt(ctx context.Context, over chan struct{}, addrs []string
 		if errors.As(err, &other) {
 			foreigners++
 		}
+		errors.As(err, &barred) // The servers at the others may just be down.
 		if failed == nil {
 			failed = err
 		} else {
@@ -246,11 +263,11 @@ func (c *Client) attempt(ctx context.Context, over chan struct{}, addrs []string
 	if foreigners < len(addrs) {
 		other = nil // The server may be at one of the others.
 	}
-	c.finish(over, s, failed, other)
+	c.finish(over, s, failed, other, barred)
 }
 
 // finish ends an attempt, which made a session or failed.
-func (c *Client) finish(over chan struct{}, s *session, failed error, other *ForeignError) {
+func (c *Client) finish(over chan struct{}, s *session, failed error, other *ForeignError, barred *BarredError) {
 	c.mu.Lock()
 	closed, moved := c.closed, c.dialling != over
 	if !moved {
@@ -260,14 +277,14 @@ func (c *Client) finish(over chan struct{}, s *session, failed error, other *For
 	switch {
 	case closed || moved:
 	case s != nil:
-		c.current, c.failures, c.failed, c.other = s, 0, nil, nil
+		c.current, c.failures, c.failed, c.other, c.barred = s, 0, nil, nil, nil
 	default:
 		pause := min(c.opts.RetryMin<<min(c.failures, 16), c.opts.RetryMax)
 		if other != nil && other.Protocol == foreign.HTTP2 {
 			pause = otherwise
 		}
 		c.failures++
-		c.failed, c.other, c.until = failed, other, time.Now().Add(pause)
+		c.failed, c.other, c.barred, c.until = failed, other, barred, time.Now().Add(pause)
 	}
 	c.mu.Unlock()
 	switch {
@@ -298,7 +315,29 @@ func (c *Client) connect(ctx context.Context, addr string) (*session, error) {
 		return nil, err
 	}
 	s.addr = addr
+	if c.opts.Admit == nil {
+		return s, nil
+	}
+	if err := c.opts.Admit(ctx, addr, alone{s}); err != nil {
+		s.end(errGone)
+		return nil, &BarredError{err}
+	}
 	return s, nil
+}
+
+// alone makes calls over one session.
+type alone struct{ *session }
+
+// Invoke implements grpc.ClientConnInterface.
+func (a alone) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
+	w := waitFor(ctx, 0)
+	defer w.free()
+	return a.invoke(w, method, args, reply)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (a alone) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "this connection has no streams")
 }
 
 // Close ends the connection; calls in flight fail. Repeatable. The fallback stays open.

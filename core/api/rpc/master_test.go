@@ -79,7 +79,7 @@ func (m *tableMaster) Attach(_ context.Context, c model.ClientID, ledgers []mode
 			return model.Attached{}, errs.New(errs.InvalidParams, "attach", "base and size must not be 0")
 		}
 		out.Lease = max(out.Lease, l.Lease)
-		out.Segments = append(out.Segments, model.LedgerGrant{Epoch: l.Fence + l.Seq + c.Hi, Resume: l.Wiped || l.Puts > 0, Tail: l.Fence > l.Seq, Since: l.Seq})
+		out.Segments = append(out.Segments, model.LedgerGrant{Epoch: l.Fence + l.Seq + c.Hi, Resume: l.Wiped || l.Puts > 0, Tail: l.Fence > l.Seq, Since: l.Seq + uint64(l.Layout)})
 	}
 	return out, nil
 }

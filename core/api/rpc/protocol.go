@@ -49,7 +49,18 @@ func OwnProtocol() *masterv1.Protocol {
 	return &masterv1.Protocol{Major: ProtocolMajor, Minor: ProtocolMinor}
 }
 
-// CheckProtocol compares the other side's protocol with ours.
+// CheckCaller compares the protocol of a caller with that of this master. A caller that names none is of this one.
+func CheckCaller(version string, p *masterv1.Protocol) error {
+	if p == nil || p.GetMajor() == ProtocolMajor {
+		return nil
+	}
+	return errs.WithHint(errs.New(errs.InvalidVersion, "", "this master speaks protocol %d.%d, the other side (version %q) %d.%d",
+		ProtocolMajor, ProtocolMinor, version, p.GetMajor(), p.GetMinor()), sameRelease)
+}
+
+const sameRelease = "the releases are too far apart: run the same one on both sides"
+
+// CheckProtocol compares the protocol of a master with that of this side.
 func CheckProtocol(op, ourVersion, theirVersion string, p *masterv1.Protocol) error {
 	if p.GetMajor() == ProtocolMajor {
 		return nil
@@ -57,5 +68,5 @@ func CheckProtocol(op, ourVersion, theirVersion string, p *masterv1.Protocol) er
 	return errs.WithHint(
 		errs.New(errs.InvalidVersion, op, "the master (version %q) speaks protocol %d.%d, this side (version %q) %d.%d",
 			theirVersion, p.GetMajor(), p.GetMinor(), ourVersion, ProtocolMajor, ProtocolMinor),
-		"run the same release on both sides")
+		sameRelease)
 }

@@ -82,6 +82,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 					return model.LedgerState{
 						Segment: model.Segment{ID: id, Size: rapid.Uint64Range(0, 9).Draw(t, "size")}, Fence: epoch, Seq: seq,
 						Lease: time.Duration(rapid.Uint16().Draw(t, "lease")) * time.Millisecond, Wiped: rapid.Bool().Draw(t, "wiped"), Puts: rapid.Uint64Range(0, 1).Draw(t, "puts"),
+						Layout: rapid.Uint32Range(1, 3).Draw(t, "layout"),
 					}
 				}), 1, 4).Draw(rt, "states")
 				both(func(m store.Master) (any, error) { return m.Attach(ctx, c, states) })

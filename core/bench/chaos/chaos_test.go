@@ -2,13 +2,16 @@ package chaos
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -36,13 +39,65 @@ func TestOptionsRefusals(t *testing.T) {
 
 func TestFaultsAreSelectedInOrder(t *testing.T) {
 	o := Default()
-	assert.Len(t, o.selected(), len(Names()))
+	assert.Len(t, o.selected(), len(Names())+1, "there are two upgrades")
 	o.Faults = []string{"store-kill", "master-term"}
 	var titles []string
 	for _, f := range o.selected() {
 		titles = append(titles, f.title)
 	}
 	assert.Equal(t, []string{"master SIGTERM", "store kill -9"}, titles)
+	o.Faults = []string{"upgrade"}
+	assert.Len(t, o.selected(), 2, "with one master and with three")
+	assert.NotContains(t, ElectionNames(), "upgrade")
+}
+
+func TestUpgradesNeedAProgram(t *testing.T) {
+	o, notes := Default(), []string{}
+	o.Faults, o.Note = []string{"upgrade"}, func(s string) { notes = append(notes, s) }
+	rows, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Empty(t, rows)
+	require.Len(t, notes, 2)
+	assert.Contains(t, notes[0], "see --from")
+}
+
+// TestACallThatFailsIsRepeatedOnce: and only a second failure counts as one.
+func TestACallThatFailsIsRepeatedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := traffic{pages: &pages{tally: &tally{}}, repeat: true}
+		cause := errs.New(errs.RPCFail, "", "the master is away")
+		calls := 0
+		answer := func(err error) func() error {
+			return func() error { calls++; return err }
+		}
+		require.NoError(t, traffic.again(t.Context(), wholeRead, cause, answer(nil)))
+		require.NoError(t, traffic.again(t.Context(), put, cause, answer(errs.ObjectAlreadyExists.Err())))
+		require.Error(t, traffic.again(t.Context(), rangeRead, cause, answer(cause)))
+		require.ErrorIs(t, traffic.again(t.Context(), wholeRead, errWrong, answer(nil)), errWrong)
+		assert.Equal(t, 3, calls)
+		assert.Equal(t, 3, traffic.repeated)
+		assert.Equal(t, 1, traffic.failed)
+		assert.Equal(t, []string{"a read of a range failed twice: RPC_FAIL: the master is away"}, traffic.details)
+	})
+}
+
+// TestTheOtherClientLeavesRoom: what it puts does not make the pool evict the keys.
+func TestTheOtherClientLeavesRoom(t *testing.T) {
+	o := Default()
+	requests, puts := trace.NewReader(strings.NewReader(otherTrace(o))), 0
+	for n := range otherRequests {
+		r, err := requests.Next()
+		require.NoError(t, err, n)
+		for i, b := range r.Blocks {
+			if b >= otherFirst {
+				require.Equal(t, otherReads, i, "after what it reads")
+				puts++
+			} else {
+				require.Less(t, b, uint64(o.Keys))
+			}
+		}
+	}
+	assert.Equal(t, o.SegmentSize/2/uint64(o.PageSize), uint64(puts))
 }
 
 // TestTallyFindsTheLongestSilence: of the kind of call that was silent the longest, up to the end, and
@@ -79,13 +134,19 @@ func TestRowsOfSeveralRounds(t *testing.T) {
 	r.add(Row{Fault: "master kill -9", Keys: 1000, Readable: 1000, LongestCallMS: 300, OutageMS: 10, Rounds: 1})
 	r.add(Row{Fault: "master kill -9", Keys: 1000, Readable: 998, Wrong: 2, LongestCallMS: 20, OutageMS: 1250, Rounds: 1, Details: []string{"page 0x1"}})
 	rows := Rows{r, {Fault: "link cut", Keys: 1000, Readable: 1000, Wrong: 1, Rounds: 1}}
+	u := Row{Fault: "upgrade", Keys: 10, Readable: 10, Rounds: 1, Upgrade: &Upgrade{Replaced: 6, Repeated: 4, Failed: 1, OtherVerified: 7}}
+	u.add(u)
+	rows = append(rows, u)
+	assert.Equal(t, 2, rows.FailedTwice())
 	assert.Equal(t, 3, rows.Wrong())
 	var out bytes.Buffer
 	rows.Text(&out)
 	assert.Equal(t, `FAULT           READABLE      WRONG  LONGEST CALL  NO SUCCESS FOR  ROUNDS
 master kill -9  998 of 1000   2      0.30 s        1.25 s          2
 link cut        1000 of 1000  1      0.00 s        0.00 s          1
+upgrade         10 of 10      0      0.00 s        0.00 s          2
 master kill -9: page 0x1
+upgrade: 12 processes replaced; 8 calls failed once, 2 of them also a second later; clients of the other release read 14 pages
 `, out.String())
 }
 

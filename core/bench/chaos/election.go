@@ -29,7 +29,7 @@ type Events []Event
 // ElectionNames returns the names of the faults of pools with several masters.
 func ElectionNames() (names []string) {
 	for _, f := range faults {
-		if f.on.masters > 1 {
+		if f.on.masters > 1 && !f.on.old {
 			names = append(names, f.name)
 		}
 	}

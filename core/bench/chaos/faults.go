@@ -112,6 +112,8 @@ var faults = []fault{
 	{name: "embedded-stop", title: "leader and its etcd member SIGSTOP", on: layout{masters: electedMasters, embedded: true}, strike: func(ctx context.Context, r *round) error {
 		return r.atLeader(ctx, func(i int) error { return r.pool.freezeMachine(ctx, i) })
 	}},
+	{name: "upgrade", title: "upgrade and downgrade", on: layout{old: true}, strike: rollBoth},
+	{name: "upgrade", title: "upgrade and downgrade, three masters", on: layout{old: true, masters: electedMasters}, strike: rollBoth},
 }
 
 // atLeader does something to the master that leads.
@@ -123,12 +125,12 @@ func (r *round) atLeader(ctx context.Context, do func(master int) error) error {
 	return do(i)
 }
 
-// Names returns the names of all faults, in order.
+// Names returns the names of all faults, in order. A name may select several.
 func Names() (names []string) {
 	for _, f := range faults {
 		names = append(names, f.name)
 	}
-	return names
+	return slices.Compact(names)
 }
 
 // selected returns the faults of a run, in the order of Names.

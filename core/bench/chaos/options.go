@@ -18,7 +18,10 @@ type Options struct {
 	// process.
 	Program string
 	Environ []string
-	Open    Open
+	// From is the program of another release, with which a pool begins that is upgraded; without it those
+	// faults are left out.
+	From string
+	Open Open
 	// Faults are names of Names, none for all.
 	Faults []string
 	// Rounds is how often each fault is applied, each time to a new pool.

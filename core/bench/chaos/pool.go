@@ -34,11 +34,15 @@ type pool struct {
 	masters []*cluster.Proc
 	ports   []int // of the masters: for each the RPC port and the admin port
 	stores  [stores]*cluster.Proc
+	program string // of the processes that are started next
 }
 
 // newPool starts the processes and waits until all memory is mounted.
 func newPool(ctx context.Context, opts Options, l *link, on layout) (*pool, error) {
-	p := &pool{opts: opts, link: l, host: "127.0.0.1", masters: make([]*cluster.Proc, max(on.masters, 1))}
+	p := &pool{opts: opts, link: l, host: "127.0.0.1", masters: make([]*cluster.Proc, max(on.masters, 1)), program: opts.Program}
+	if on.old {
+		p.program = opts.From
+	}
 	if l != nil {
 		p.host = l.master
 	}
@@ -71,17 +75,20 @@ func (p *pool) start(ctx context.Context, embedded bool) (err error) {
 	if err := p.startAll(); err != nil {
 		return err
 	}
-	err = cluster.Poll(p.stores[0], readyTimeout, func() error {
-		_, text, err := p.leader(ctx)
-		if have := len(strings.Fields(text)); err == nil && have < stores {
-			err = fmt.Errorf("%d of %d stores are mounted", have, stores)
-		}
-		return err
-	})
+	err = cluster.Poll(p.stores[0], readyTimeout, func() error { return p.complete(ctx) })
 	if err != nil {
 		for i, s := range p.stores[1:] { // Poll has shown the first.
 			err = fmt.Errorf("%w\nlast log lines of store-%d:\n%s", err, i+2, s.Tail())
 		}
+	}
+	return err
+}
+
+// complete returns nil when a master serves and knows all stores.
+func (p *pool) complete(ctx context.Context) error {
+	_, text, err := p.leader(ctx)
+	if have := len(strings.Fields(text)); err == nil && have < stores {
+		err = fmt.Errorf("%d of %d stores are mounted", have, stores)
 	}
 	return err
 }
@@ -112,7 +119,7 @@ func (p *pool) startKeeper() (err error) {
 	if !p.opts.Keep {
 		return nil
 	}
-	p.keeper, err = cluster.Start(cluster.Spec{Name: "keeper", Program: p.opts.Program, Args: []string{"keep", "--socket", p.keep()}, Env: p.opts.Environ})
+	p.keeper, err = cluster.Start(cluster.Spec{Name: "keeper", Program: p.program, Args: []string{"keep", "--socket", p.keep()}, Env: p.opts.Environ})
 	return err
 }
 
@@ -146,13 +153,13 @@ func (p *pool) startMaster(i int) (err error) {
 	if p.members != nil {
 		args = append(args, p.members.args(i)...)
 	}
-	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.opts.Program, Args: args, Env: p.opts.Environ})
+	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.program, Args: args, Env: p.opts.Environ})
 	return err
 }
 
 // startStore starts a store and does not wait for it.
 func (p *pool) startStore(i int) (err error) {
-	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.opts.Program, Env: p.opts.Environ}
+	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.program, Env: p.opts.Environ}
 	host := "127.0.0.1"
 	if p.link != nil && i == 0 {
 		host = p.link.store

@@ -33,6 +33,7 @@ type layout struct {
 	masters  int    // 0 for one
 	embedded bool   // the masters run the etcd members
 	replicas uint32 // copies of each page, 0 for one
+	old      bool   // it begins with the program of another release
 }
 
 // round is one fault on one pool.
@@ -43,6 +44,7 @@ type round struct {
 	victims *victims
 	pages   *pages
 	done    func(context.Context) error // closes the client, nil while there is none
+	upgrade *Upgrade                    // what an upgrade did, else nil
 }
 
 // newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
@@ -53,6 +55,9 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 			err = errors.Join(err, r.close())
 		}
 	}()
+	if on.old && opts.From == "" {
+		return nil, &unable{errors.New("it needs the program of another release, see --from")}
+	}
 	if on.linked {
 		if r.link, err = newLink(ctx); err != nil && ctx.Err() == nil {
 			err = &unable{err}
@@ -68,6 +73,9 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
 		return nil, err
 	}
+	if on.old {
+		r.upgrade = &Upgrade{least: opts.Keys}
+	}
 	for id := 0; id < opts.Keys; id += batch {
 		if err := r.pages.putBatch(ctx, uint64(id), min(batch, opts.Keys-id)); err != nil {
 			return nil, fmt.Errorf("put keys %d to %d of %d: %w", id+1, min(id+batch, opts.Keys), opts.Keys, err)
@@ -80,7 +88,7 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 // and measures.
 func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (Row, error) {
 	row := Row{Keys: r.opts.Keys, Rounds: 1}
-	load := start(ctx, r.pages, r.opts.Keys)
+	load := start(ctx, r.pages, r.opts.Keys, r.upgrade != nil)
 	defer load.end()
 	pause(ctx, max(settle, before))
 	if clients {
@@ -110,11 +118,21 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	if r.victims != nil {
 		err = r.victims.check(ctx)
 	}
-	if err == nil && r.opts.Balance && r.opts.Keep {
+	if err == nil && r.opts.Balance && r.opts.Keep && r.upgrade == nil { // An upgrade ends with the other program, whose faults it may have.
 		row.StuckBytes, err = r.balance(ctx)
 	}
+	r.account(&row)
 	row.Wrong, row.Details = r.pages.wrong, r.pages.details
 	return row, errors.Join(err, context.Cause(ctx))
+}
+
+// account enters what an upgrade did into a row.
+func (r *round) account(row *Row) {
+	if r.upgrade == nil {
+		return
+	}
+	r.upgrade.Repeated, r.upgrade.Failed = r.pages.repeated, r.pages.failed
+	row.Upgrade, row.Readable = r.upgrade, min(row.Readable, r.upgrade.least)
 }
 
 // readable counts the keys from first on that can be read whole, until all can or the patience is over.

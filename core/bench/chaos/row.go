@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -46,7 +47,9 @@ type Row struct {
 	// Outages are those of the rounds.
 	Outages []int64 `json:"-"`
 	Rounds  int     `json:"rounds"`
-	// Details describe the first wrong bytes.
+	// Upgrade is set in rows of upgrades.
+	Upgrade *Upgrade `json:"upgrade,omitempty"`
+	// Details describe the first wrong bytes, and the first calls of an upgrade that failed twice.
 	Details []string `json:"details,omitempty"`
 	// Of LongestCallMS and OutageMS, in a row of one round.
 	slowest, silent kind
@@ -69,8 +72,32 @@ func (r *Row) add(o Row) {
 	r.OutageMS = max(r.OutageMS, o.OutageMS)
 	r.Outages = append(r.Outages, o.OutageMS)
 	r.Rounds += o.Rounds
+	r.Upgrade = r.Upgrade.plus(o.Upgrade)
 	r.Details = append(r.Details, o.Details...)
 	r.Details = r.Details[:min(len(r.Details), maxDetails)]
+}
+
+// Upgrade is what an upgrade did to clients, over all rounds of a row.
+type Upgrade struct {
+	// Replaced is how many processes were replaced by those of the other program.
+	Replaced int `json:"replaced"`
+	// Repeated is how many calls failed and were repeated a second later, Failed how many of them failed again.
+	Repeated int `json:"repeated_calls"`
+	Failed   int `json:"failed_calls"`
+	// OtherVerified is how many pages the clients of the other program read and found right.
+	OtherVerified uint64 `json:"other_verified"`
+	least         int    // keys that were readable after the worst step of a round
+}
+
+// plus adds that of another round; each may be nil.
+func (u *Upgrade) plus(o *Upgrade) *Upgrade {
+	if u == nil || o == nil {
+		return cmp.Or(u, o)
+	}
+	return &Upgrade{
+		Replaced: u.Replaced + o.Replaced, Repeated: u.Repeated + o.Repeated, Failed: u.Failed + o.Failed,
+		OtherVerified: u.OtherVerified + o.OtherVerified,
+	}
 }
 
 // Rows are the rows of a run.
@@ -92,6 +119,16 @@ func (rows Rows) Stuck() (n uint64) {
 	return n
 }
 
+// FailedTwice is the number of calls of all upgrades that failed and failed again.
+func (rows Rows) FailedTwice() (n int) {
+	for _, r := range rows {
+		if r.Upgrade != nil {
+			n += r.Upgrade.Failed
+		}
+	}
+	return n
+}
+
 // Text prints a table for people.
 func (rows Rows) Text(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -101,6 +138,10 @@ func (rows Rows) Text(w io.Writer) {
 	}
 	t.Flush()
 	for _, r := range rows {
+		if u := r.Upgrade; u != nil {
+			fmt.Fprintf(w, "%s: %d processes replaced; %d calls failed once, %d of them also a second later; clients of the other release read %d pages\n",
+				r.Fault, u.Replaced, u.Repeated, u.Failed, u.OtherVerified)
+		}
 		for _, d := range r.Details {
 			fmt.Fprintf(w, "%s: %s\n", r.Fault, d)
 		}

@@ -15,7 +15,9 @@ type tally struct {
 	last    [kinds]time.Time     // the last success
 	silence [kinds]time.Duration // the longest time between two
 	wrong   int
-	details []string
+	// repeated calls had failed, failed ones have failed again.
+	repeated, failed int
+	details          []string
 }
 
 // mark begins the measurement, at the fault.
@@ -55,6 +57,19 @@ func (t *tally) detail(format string, args ...any) {
 	defer t.mu.Unlock()
 	if len(t.details) < maxDetails {
 		t.details = append(t.details, fmt.Sprintf(format, args...))
+	}
+}
+
+// again records how a call went that had failed and was repeated.
+func (t *tally) again(k kind, err error) {
+	t.mu.Lock()
+	t.repeated++
+	if err != nil {
+		t.failed++
+	}
+	t.mu.Unlock()
+	if err != nil {
+		t.detail("a %s failed twice: %v", k, err)
 	}
 }
 

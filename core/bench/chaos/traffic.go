@@ -2,9 +2,12 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // The load of a round. The pauses leave a machine of two cores time for the pool.
@@ -15,6 +18,8 @@ const (
 	writePause = 5 * time.Millisecond
 	// ring is how many of its newest pages a writer keeps in the pool.
 	ring = 64
+	// repeatPause is after what time a call that failed is repeated.
+	repeatPause = time.Second
 )
 
 // traffic reads and puts pages until it ends.
@@ -25,12 +30,14 @@ type traffic struct {
 	work   sync.WaitGroup
 	mu     sync.Mutex
 	recent [writers][]uint64 // what each writer has put and not removed
+	repeat bool              // a call that fails is made once more, a while later
 }
 
-// start begins to read the pages from 0 to keys and to put and remove others.
-func start(ctx context.Context, p *pages, keys int) *traffic {
+// start begins to read the pages from 0 to keys and to put and remove others. With repeat a put, or a read of these
+// pages, that fails is made once more after repeatPause.
+func start(ctx context.Context, p *pages, keys int, repeat bool) *traffic {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &traffic{pages: p, keys: keys, cancel: cancel}
+	t := &traffic{pages: p, keys: keys, cancel: cancel, repeat: repeat}
 	for range readers {
 		t.work.Go(func() { t.reads(ctx) })
 	}
@@ -55,10 +62,12 @@ func (t *traffic) reads(ctx context.Context) {
 		if rand.IntN(4) == 0 {
 			id = t.pick(id)
 		}
-		if n%2 == 0 {
-			t.read(calls, id) //nolint:errcheck // recorded
-		} else {
-			t.readRanges(calls, id) //nolint:errcheck // recorded
+		k, call := wholeRead, t.read
+		if n%2 != 0 {
+			k, call = rangeRead, t.readRanges
+		}
+		if err := call(calls, id); err != nil && id < uint64(t.keys) { // Others are removed meanwhile.
+			t.again(ctx, k, err, func() error { return call(calls, id) })
 		}
 	}
 }
@@ -78,7 +87,7 @@ func (t *traffic) pick(otherwise uint64) uint64 {
 func (t *traffic) writes(ctx context.Context, w int) {
 	calls := context.WithoutCancel(ctx)
 	for id := uint64(w+1) << 32; pause(ctx, writePause); id++ {
-		if t.put(calls, id) != nil {
+		if err := t.put(calls, id); err != nil && t.again(ctx, put, err, func() error { return t.put(calls, id) }) != nil {
 			continue
 		}
 		t.mu.Lock()
@@ -91,6 +100,19 @@ func (t *traffic) writes(ctx context.Context, w int) {
 		for full && t.remove(calls, oldest) != nil && pause(ctx, writePause) {
 		}
 	}
+}
+
+// again repeats a call that failed with cause, if calls are repeated, and returns how it went in the end.
+func (t *traffic) again(ctx context.Context, k kind, cause error, call func() error) error {
+	if !t.repeat || errors.Is(cause, errWrong) || !pause(ctx, repeatPause) {
+		return cause
+	}
+	err := call()
+	if k == put && errs.Is(err, errs.ObjectAlreadyExists) {
+		err = nil // The first one had succeeded.
+	}
+	t.tally.again(k, err)
+	return err
 }
 
 // pause waits, and reports false once the context has ended.

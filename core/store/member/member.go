@@ -82,6 +82,8 @@ func (m *Member) openKept(ctx context.Context) error {
 		return vault.Open(ctx, s)
 	}, m.cfg.ClusterID, m.log)
 	switch {
+	case errs.Is(err, errs.InvalidVersion):
+		return err
 	case err != nil && m.cfg.Keep == "auto":
 		m.log.Error("the memory of this store is not kept: its objects are lost when this process ends", "error", err)
 		return nil

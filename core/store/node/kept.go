@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/vault"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Kept is memory of a node that outlives its process: what the process before has left, and the vault in which this
@@ -56,7 +57,8 @@ const (
 )
 
 // OpenKept opens a vault and reads what the process before this one has left in it. It makes the vault forget what it
-// cannot use, and what belongs to another cluster, and logs it. It returns nil if there is no vault.
+// cannot use, and what belongs to another cluster, and logs it. It returns nil if there is no vault, and InvalidVersion,
+// with nothing forgotten, where another release left what this one cannot read.
 func OpenKept(ctx context.Context, open OpenVault, cluster string, log *slog.Logger) (*Kept, error) {
 	v, err := open(ctx, false)
 	if v == nil || err != nil {
@@ -83,6 +85,10 @@ func (k *Kept) read(ctx context.Context, v vault.Vault) error {
 			continue
 		}
 		s, err := k.take(ctx, id)
+		if errors.Is(err, ledger.ErrLayout) {
+			return errs.WithHint(errs.New(errs.InvalidVersion, "memory kept in "+v.String(), "segment %s: %w", id, err),
+				"run the release that wrote it, or one in between; to give its objects up, free it: stop its keeper, or the unit whose descriptor store has it")
+		}
 		if err != nil {
 			k.log.Error("kept memory cannot be used and is freed; its objects are lost", "segment", id, "vault", v.String(), "error", err)
 			continue

@@ -31,13 +31,14 @@ func (n *Node) mount(ctx context.Context, segments []*segment) error {
 	}
 	n.mu.Unlock()
 	err := n.attach(ctx, n.staying()) // All of them: a master that has forgotten the node forgot the others, too.
-	if !errs.Is(err, errs.InvalidVersion) && !errs.Is(err, errs.NotSupported) {
+	if !errs.Is(err, errs.NotSupported) {
 		return err
 	}
 	if !n.plain.Swap(true) {
 		n.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
 	}
 	for _, s := range n.staying() {
+		n.disown(s, err)
 		s.guard.Enforce(false)
 	}
 	return n.mountEach(ctx, segments)
@@ -94,7 +95,7 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return model.LedgerState{
-		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()),
+		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()), Layout: ledger.Layout,
 	}
 }
 
@@ -172,6 +173,16 @@ func (n *Node) wipe(s *segment, cause error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.ledger, s.acked, s.wiped = fresh, 0, true
+}
+
+// disown empties the ledger of a segment that a master without ledgers is about to use: what it says would be wrong.
+func (n *Node) disown(s *segment, cause error) {
+	if l := n.ledgerOf(s); l.Len() > 0 {
+		n.wipe(s, cause)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.wiped = true
 }
 
 // follow applies what the master writes into the ledgers, until the context ends.

@@ -43,10 +43,16 @@ why.
 
 Then it removes all keys and waits for at most a minute until no memory is in use.
 
-The exit code is 1 if a read was wrong or memory stayed in use.`,
+upgrade begins with processes of the program --from, of another release, and replaces one after the
+other by this program, masters first and the leader last, and then by --from again; once with one
+master, once with three. A client of --from and one of this program use the pool meanwhile. Calls
+that fail are repeated a second later; the row says how many failed again.
+
+The exit code is 1 if a read was wrong, memory stayed in use, or a call of an upgrade failed twice.`,
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
-  mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json`,
+  mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json
+  mooncake bench chaos upgrade --from /opt/mooncake-before/bin/mooncake`,
 		ValidArgs: chaos.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Faults = args
@@ -61,6 +67,7 @@ The exit code is 1 if a read was wrong or memory stayed in use.`,
 		},
 	}
 	chaosFlags(cmd, &o)
+	cmd.Flags().StringVar(&o.From, "from", "", "program of another release, with which an upgrade begins")
 	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
 	cmd.Flags().StringVar(&file, "out", "", "also write the rows to this file, as JSON")
 	return cmd
@@ -128,13 +135,16 @@ func (e verbs) runChaos(ctx context.Context, from chaosOptions) (chaos.Rows, err
 	return chaos.Run(ctx, o)
 }
 
-// verdict is the error of a run in which reads were wrong or memory was lost.
+// verdict is the error of a run in which reads were wrong, memory was lost, or calls failed twice.
 func verdict(rows chaos.Rows) error {
 	if stuck := rows.Stuck(); stuck > 0 {
 		return fmt.Errorf("bench: %d bytes of memory stayed in use after all keys were removed", stuck)
 	}
 	if wrong := rows.Wrong(); wrong > 0 {
 		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
+	}
+	if failed := rows.FailedTwice(); failed > 0 {
+		return fmt.Errorf("bench: %d calls failed during an upgrade, and again a second later", failed)
 	}
 	return nil
 }

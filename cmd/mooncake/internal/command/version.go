@@ -8,15 +8,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 // Version describes this program, as `mooncake version` prints it.
 type Version struct {
-	Version   string            `json:"version"`
-	Revision  string            `json:"revision,omitempty"`
-	Go        string            `json:"go"`
-	Platform  string            `json:"platform"`
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	// Protocol is that of the calls to the master, Layout that of the ledgers of stores.
+	Protocol  string            `json:"protocol"`
+	Layout    uint32            `json:"ledger_layout"`
 	Contracts map[string][]uint `json:"contracts"`
 }
 
@@ -33,6 +38,7 @@ func (v Version) String() string {
 func (e *Env) ThisVersion() Version {
 	v := Version{
 		Version: e.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Protocol: fmt.Sprintf("%d.%d", rpc.ProtocolMajor, rpc.ProtocolMinor), Layout: ledger.Layout,
 		Contracts: map[string][]uint{},
 	}
 	for _, k := range kinds.All() {

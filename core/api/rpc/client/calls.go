@@ -15,7 +15,7 @@ import (
 // Ready implements store.Master. It refuses a master of another protocol with
 // InvalidVersion.
 func (c *Client) Ready(ctx context.Context) (string, error) {
-	out, err := call(ctx, c, "ready", c.rpc.Ready, &masterv1.ReadyRequest{Version: convert.Text(c.opts.Version), Protocol: rpc.OwnProtocol()})
+	out, err := call(ctx, c, "ready", c.rpc.Ready, c.own())
 	if err != nil {
 		return "", err
 	}

@@ -125,7 +125,7 @@ func Dial(addr string, opts Options) (*Client, error) {
 	}
 	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
-		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer,
+		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer, Admit: c.admit,
 	}
 	c.lean = lean.NewPool(first, opts.Connections, leaner)
 	leaner.RetryMax, leaner.Timeout = pullRetry, pullTimeout
@@ -165,6 +165,25 @@ func (c *Client) OnMove(f func()) {
 	c.place.mu.Lock()
 	defer c.place.mu.Unlock()
 	c.place.moved = f
+}
+
+// admit compares the protocols before the first call of a connection. A master that does not lead answers no Ready, but
+// for refusing another protocol.
+func (c *Client) admit(ctx context.Context, addr string, conn grpc.ClientConnInterface) error {
+	op := "master " + addr + ": ready"
+	out, err := masterv1.NewMasterServiceClient(conn).Ready(ctx, c.own())
+	if err == nil {
+		return rpc.CheckProtocol(op, c.opts.Version, out.GetVersion(), out.GetProtocol())
+	}
+	if err = c.callError("ready", err); errs.Is(err, errs.InvalidVersion) {
+		return errs.Wrap(errs.InvalidVersion, op, err)
+	}
+	return nil
+}
+
+// own says which protocol this side speaks.
+func (c *Client) own() *masterv1.ReadyRequest {
+	return &masterv1.ReadyRequest{Version: convert.Text(c.opts.Version), Protocol: rpc.OwnProtocol()}
 }
 
 // limited ends calls after a while.

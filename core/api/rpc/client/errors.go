@@ -37,6 +37,10 @@ func (c *Client) callError(op string, err error) error {
 	if e := leaderUnknown(err); e != nil {
 		return e
 	}
+	var barred *lean.BarredError
+	if errors.As(err, &barred) {
+		return barred.Err
+	}
 	var other *lean.ForeignError
 	if errors.As(err, &other) {
 		return foreignMaster(op, other)
@@ -52,8 +56,8 @@ func (c *Client) callError(op string, err error) error {
 		return errs.WithHint(&errs.Error{Code: code, Class: errs.ClassTransientPeer, Op: op, Err: context.DeadlineExceeded},
 			"the master did not answer in time; look at its load and its log")
 	case codes.Unimplemented:
-		return errs.WithHint(errs.New(code, op, "this side (version %q) speaks protocol %d.%d, which the master does not: %s",
-			c.opts.Version, rpc.ProtocolMajor, rpc.ProtocolMinor, st.Message()), "run the same release on both sides")
+		return errs.WithHint(errs.New(code, op, "the master does not know this call, which this side (version %q) does: %s", c.opts.Version, st.Message()),
+			"the master is of an earlier release; upgrade it")
 	case codes.ResourceExhausted:
 		return errs.WithHint(wrapped, "a message holds at most %d MiB; ask for less at once", rpc.MaxMessageSize>>20)
 	case codes.Unavailable, codes.Unknown:

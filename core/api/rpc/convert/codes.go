@@ -38,7 +38,7 @@ var errsCodes = map[codes.Code]errs.Code{
 	codes.Canceled:           errs.RPCFail,
 	codes.Unknown:            errs.RPCFail,
 	codes.DeadlineExceeded:   errs.RPCTimeout,
-	codes.Unimplemented:      errs.InvalidVersion,
+	codes.Unimplemented:      errs.NotSupported,
 	codes.InvalidArgument:    errs.InvalidParams,
 	codes.ResourceExhausted:  errs.BufferOverflow,
 	codes.Internal:           errs.Internal,

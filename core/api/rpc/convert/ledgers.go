@@ -8,12 +8,15 @@ import (
 
 // ToLedgerState returns the message of the state of a ledger.
 func ToLedgerState(l model.LedgerState) *masterv1.LedgerState {
-	return &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Puts: l.Puts}
+	return &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Puts: l.Puts, Layout: l.Layout}
 }
 
 // FromLedgerState returns the state of a ledger in a message.
 func FromLedgerState(l *masterv1.LedgerState) model.LedgerState {
-	return model.LedgerState{Segment: FromSegment(l.GetSegment()), Fence: l.GetFence(), Seq: l.GetSeq(), Lease: FromMillis(l.GetLeaseMs()), Wiped: l.GetWiped(), Puts: l.GetPuts()}
+	return model.LedgerState{
+		Segment: FromSegment(l.GetSegment()), Fence: l.GetFence(), Seq: l.GetSeq(), Lease: FromMillis(l.GetLeaseMs()), Wiped: l.GetWiped(), Puts: l.GetPuts(),
+		Layout: max(l.GetLayout(), 1),
+	}
 }
 
 // ToAttached returns the message of the answer of an attach.

@@ -39,7 +39,10 @@ func checkAnswer(op string, asked, answered int) error {
 	return nil
 }
 
-func (s *service) Ready(ctx context.Context, _ *masterv1.ReadyRequest) (*masterv1.ReadyResponse, error) {
+func (s *service) Ready(ctx context.Context, in *masterv1.ReadyRequest) (*masterv1.ReadyResponse, error) {
+	if err := rpc.CheckCaller(in.GetVersion(), in.GetProtocol()); err != nil {
+		return nil, err
+	}
 	return answer(func(version string) *masterv1.ReadyResponse {
 		return &masterv1.ReadyResponse{Version: convert.Text(version), Protocol: rpc.OwnProtocol()}
 	})(s.master.Ready(ctx))

@@ -636,7 +636,9 @@ type LedgerState struct {
 	// What the ledger had was lost.
 	Wiped bool `protobuf:"varint,5,opt,name=wiped,proto3" json:"wiped,omitempty"`
 	// How many puts the ledger has, about.
-	Puts          uint64 `protobuf:"varint,6,opt,name=puts,proto3" json:"puts,omitempty"`
+	Puts uint64 `protobuf:"varint,6,opt,name=puts,proto3" json:"puts,omitempty"`
+	// The layout of records that the node reads, 0 for 1. A master writes no other.
+	Layout        uint32 `protobuf:"varint,7,opt,name=layout,proto3" json:"layout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +711,13 @@ func (x *LedgerState) GetWiped() bool {
 func (x *LedgerState) GetPuts() uint64 {
 	if x != nil {
 		return x.Puts
+	}
+	return 0
+}
+
+func (x *LedgerState) GetLayout() uint32 {
+	if x != nil {
+		return x.Layout
 	}
 	return 0
 }
@@ -4791,14 +4800,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\xb1\x01\n" +
+	"\x17RemountSegmentsResponse\"\xc9\x01\n" +
 	"\vLedgerState\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\x04R\aleaseMs\x12\x14\n" +
 	"\x05wiped\x18\x05 \x01(\bR\x05wiped\x12\x12\n" +
-	"\x04puts\x18\x06 \x01(\x04R\x04puts\"|\n" +
+	"\x04puts\x18\x06 \x01(\x04R\x04puts\x12\x16\n" +
+	"\x06layout\x18\a \x01(\rR\x06layout\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
 	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
