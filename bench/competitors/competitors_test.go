@@ -62,7 +62,9 @@ func TestAPeerThatIsNotThereSaysWhy(t *testing.T) {
 	} {
 		require.ErrorContains(t, start(), name+" is not installed; run: make bench-peers-setup")
 	}
-	_, err := s.UpstreamMaster(ctx, -1)
+	_, err := s.UpstreamElected(ctx, "127.0.0.1:1", "c")
+	require.ErrorIs(t, err, competitors.ErrNoUpstream)
+	_, err = s.UpstreamMaster(ctx, -1)
 	require.ErrorIs(t, err, competitors.ErrNoUpstream)
 	require.ErrorContains(t, err, "is not installed in upstream; run: make bench-peers-setup")
 
@@ -112,6 +114,7 @@ class MooncakeDistributedStore:
     def close(self): return 0
     def put_from(self, key, base, size):
         assert key not in self.objects, key
+        if key == "recovered/1": return -900
         self.objects[key] = ctypes.string_at(base, size)
         return 0
     def get_into(self, key, base, size):
@@ -152,6 +155,13 @@ func TestDriverInPython(t *testing.T) {
 	a, err := d.Do(ctx, get)
 	require.NoError(t, err)
 	require.Equal(t, 2, a.Phases[drivers.Get].Calls)
+
+	a, err = d.Do(ctx, drivers.Job{Do: drivers.Recover, Size: size, Sets: drivers.Sets(size), Seconds: 60})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, a.Phases["pause"].Seconds, 0.005, "the first put fails, and is repeated after so long")
+	require.Equal(t, drivers.Sets(size)[0].Objects(), a.Phases["kept"].Calls)
+	_, err = d.Do(ctx, drivers.Job{Do: drivers.Recover, Size: size, Sets: drivers.Sets(size), Seconds: 60})
+	require.ErrorContains(t, err, "AssertionError: recovered/2", "what was put stays")
 
 	for range 2 { // What was put is gone, or it could not be put again.
 		a, err = d.Do(ctx, drivers.Job{Do: drivers.Put, Size: 1000, Count: 3, Threads: 2, Seconds: 1000, Limit: 1000 * 3 * 2 * 5})

@@ -35,8 +35,9 @@ func (w Way) environ() []string {
 
 // Master is a running master, ours or a competitor's.
 type Master struct {
-	// Address is where clients reach it, host:port.
+	// Address is where clients reach it, host:port, or the etcd that says who leads.
 	Address string
+	cluster string // that they look for there
 	proc    *cluster.Proc
 }
 
@@ -87,6 +88,9 @@ func (s *Scope) OursPython(ctx context.Context, m *Master, way Way, cpu, segment
 
 // python starts driver.py.
 func (s *Scope) python(ctx context.Context, name string, m *Master, cpu, segment int, env []string) (*Driver, error) {
+	if m.cluster != "" {
+		env = append(env, "MC_STORE_CLUSTER_ID="+m.cluster)
+	}
 	return s.driver(ctx, name, cpu, env, s.env.Python, filepath.Join(s.env.Root, "bench", "drivers", "driver.py"),
 		"--master", m.Address, "--segment", strconv.Itoa(segment))
 }

@@ -26,6 +26,9 @@ REMOVE_BATCH = 1000
 FILL_BATCH = 1000
 SET_BATCH = 16
 KEY_BYTES = 46
+RETRY_SECONDS = 0.005
+# How long objects may take to be there again once the pool takes puts.
+RETURN_SECONDS = 10.0
 
 Call = Callable[[int], None]
 Phase = dict[str, float]
@@ -134,7 +137,10 @@ class Worker:
 
     def do(self, job: dict[str, Any]) -> dict[str, Any]:
         """The answer to a job."""
-        jobs = {"prepare": self.prepare, "put": self.put, "get": self.get, "calls": self.calls, "fill": self.fill}
+        jobs = {
+            "prepare": self.prepare, "put": self.put, "get": self.get,
+            "calls": self.calls, "fill": self.fill, "recover": self.recover,
+        }  # fmt: skip
         return {"phases": jobs[job["do"]](job)}
 
     def remove(self, keys: list[str]) -> None:
@@ -256,6 +262,42 @@ class Worker:
             keys = [numbered("fill", i) for i in range(at, min(at + FILL_BATCH, end))]
             self.putter([keys], start, size, len(keys))(0)
         return {}
+
+    def recover(self, job: dict[str, Any]) -> dict[str, Phase]:
+        """Puts and gets until both succeed, then counts the objects of the sets, until all are there or for a while."""
+        size, begin, n = job["size"], time.perf_counter(), 0
+        into = self.area.of(0, {"size": size, "count": 1})
+        while True:
+            n += 1
+            key = f"recovered/{n}"
+            if self.store.put_from(key, self.area.base, size) == 0 and self.store.get_into(key, into, size) == size:
+                break
+            if time.perf_counter() - begin > job["seconds"]:
+                raise RuntimeError(f"no put and get succeeded within {job['seconds']} s")
+            time.sleep(RETRY_SECONDS)
+        pause = time.perf_counter() - begin
+        wanted = sum(s["bytes"] // s["size"] for s in job["sets"])
+        kept, until = self.there(job["sets"], into), time.perf_counter() + RETURN_SECONDS
+        while kept < wanted and time.perf_counter() < until:
+            time.sleep(RETRY_SECONDS)
+            kept = self.there(job["sets"], into)
+        none = {"seconds": 0.0, "p50": 0.0, "p99": 0.0}
+        return {"pause": {**none, "calls": 1, "seconds": pause}, "kept": {**none, "calls": kept}}
+
+    def there(self, sets: list[dict[str, int]], start: int) -> int:
+        """How many objects of the sets can be read, with the bytes that were put."""
+        found = 0
+        for s in sets:
+            size, keys = s["size"], [set_key(s["size"], i) for i in range(s["bytes"] // s["size"])]
+            batch = min(SET_BATCH, AREA_BYTES // size)
+            for at in range(0, len(keys), batch):
+                some = keys[at : at + batch]
+                ptrs = [start + i * size for i in range(len(some))]
+                for ptr, got in zip(ptrs, self.store.batch_get_into(some, ptrs, [size] * len(some)), strict=True):
+                    if got == size:
+                        self.area.check(ptr, size, 1)
+                        found += 1
+        return found
 
 
 def main() -> None:

@@ -30,6 +30,9 @@ const (
 	Calls = "calls"
 	// Fill puts small objects, which stay.
 	Fill = "fill"
+	// Recover puts and gets until both succeed, for Seconds at most, and then counts which objects of the sets are there:
+	// its phases are pause and kept. In Python only.
+	Recover = "recover"
 )
 
 // Job is what a driver does at a time.

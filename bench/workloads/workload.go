@@ -40,6 +40,7 @@ func All() []Workload {
 		{"samehost", "puts and gets through shared memory and an own segment, beside memcpy", sameHost},
 		{"alloc", "allocators: time of a call, utilisation", allocators},
 		{"demo", "the main job on conversations, pools of three sizes", demo},
+		{"failover", "the leader of two masters over etcd dies: pause, objects kept", failover},
 		{"disk", "the disk of this machine", disk},
 		{"growth", "how a master changes with clients, segments and keys", growth},
 	}
