@@ -15,7 +15,7 @@ const (
 	failoverPool   = 512 << 20
 	// failoverLimit is how many seconds a pool may take until a put succeeds again.
 	failoverLimit = 90
-	// failoverSettle is how long the pool is left alone between the puts and the fault.
+	// failoverSettle is how long the pool is idle between the puts and the fault.
 	failoverSettle = 2 * time.Second
 )
 

@@ -322,6 +322,9 @@ func (c *Client) connect(ctx context.Context, addr string) (*session, error) {
 		s.end(errGone)
 		return nil, &BarredError{err}
 	}
+	if !s.alive() {
+		return nil, errors.New("it ended the connection at once")
+	}
 	return s, nil
 }
 

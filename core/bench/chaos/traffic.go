@@ -30,11 +30,11 @@ type traffic struct {
 	work   sync.WaitGroup
 	mu     sync.Mutex
 	recent [writers][]uint64 // what each writer has put and not removed
-	repeat bool              // a call that fails is made once more, a while later
+	repeat bool              // a call that fails is made again, a while later
 }
 
 // start begins to read the pages from 0 to keys and to put and remove others. With repeat a put, or a read of these
-// pages, that fails is made once more after repeatPause.
+// pages, that fails is made again after repeatPause.
 func start(ctx context.Context, p *pages, keys int, repeat bool) *traffic {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &traffic{pages: p, keys: keys, cancel: cancel, repeat: repeat}
@@ -67,7 +67,7 @@ func (t *traffic) reads(ctx context.Context) {
 			k, call = rangeRead, t.readRanges
 		}
 		if err := call(calls, id); err != nil && id < uint64(t.keys) { // Others are removed meanwhile.
-			t.again(ctx, k, err, func() error { return call(calls, id) })
+			t.again(ctx, k, err, func() error { return call(calls, id) }) //nolint:errcheck // recorded
 		}
 	}
 }
