@@ -2,9 +2,10 @@ package chaos
 
 import (
 	"bytes"
+	"context"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -61,25 +64,57 @@ func TestUpgradesNeedAProgram(t *testing.T) {
 	assert.Contains(t, notes[0], "see --from")
 }
 
-// TestACallThatFailsIsRepeatedOnce: and only a second failure counts as one.
-func TestACallThatFailsIsRepeatedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		traffic := traffic{pages: &pages{tally: &tally{}}, repeat: true}
-		cause := errs.New(errs.RPCFail, "", "the master is away")
-		calls := 0
-		answer := func(err error) func() error {
-			return func() error { calls++; return err }
-		}
-		require.NoError(t, traffic.again(t.Context(), wholeRead, cause, answer(nil)))
-		require.NoError(t, traffic.again(t.Context(), put, cause, answer(errs.ObjectAlreadyExists.Err())))
-		require.Error(t, traffic.again(t.Context(), rangeRead, cause, answer(cause)))
-		require.ErrorIs(t, traffic.again(t.Context(), wholeRead, errWrong, answer(nil)), errWrong)
-		assert.Equal(t, 3, calls)
-		assert.Equal(t, 3, traffic.repeated)
-		assert.Equal(t, 1, traffic.failed)
-		assert.Equal(t, []string{"a read of a range failed twice: RPC_FAIL: the master is away"}, traffic.details)
-	})
+// TestCallsThatFailAreRepeatedOnce: and only a second failure counts as one.
+func TestCallsThatFailAreRepeatedOnce(t *testing.T) {
+	cause := errs.New(errs.RPCFail, "", "the master is away")
+	pool := &refusing{puts: map[string]int{}}
+	traffic := traffic{pages: &pages{client: pool, model: "m", size: 8, tally: &tally{}}}
+	traffic.failed(put, 1, cause)
+	require.Empty(t, traffic.again, "calls are repeated in upgrades only")
+	traffic.repeat = true
+	for range 2 {
+		traffic.failed(put, 1, cause)
+		traffic.failed(put, 2, cause)
+	}
+	traffic.failed(wholeRead, 3, cause)
+	traffic.failed(rangeRead, 4, errWrong)
+	pool.refused = traffic.key(2)
+	for range 2 {
+		traffic.repeatFailed(t.Context())
+	}
+	assert.Equal(t, map[string]int{traffic.key(1): 1, traffic.key(2): 1}, pool.puts)
+	assert.Equal(t, 3, traffic.repeats)
+	assert.Equal(t, 2, traffic.failedTwice)
+	slices.Sort(traffic.details)
+	assert.Equal(t, []string{"a put failed twice: RPC_FAIL: refused", "a whole read failed twice: OBJECT_NOT_FOUND: nothing is here"}, traffic.details)
 }
+
+// refusing has no objects and refuses the put of a key.
+type refusing struct {
+	store.Pool
+	refused string
+	puts    map[string]int
+}
+
+func (p *refusing) PutItems(_ context.Context, items []store.Item, _ model.ReplicateConfig) []store.PutResult {
+	out := make([]store.PutResult, len(items))
+	for i, it := range items {
+		if p.puts[it.Key]++; it.Key == p.refused {
+			out[i].Err = errs.New(errs.RPCFail, "", "refused")
+		}
+	}
+	return out
+}
+
+func (p *refusing) BatchGetInto(_ context.Context, keys []model.Key, _ [][]byte) []model.Result[int] {
+	out := make([]model.Result[int], len(keys))
+	for i := range out {
+		out[i].Err = errs.New(errs.ObjectNotFound, "", "nothing is here")
+	}
+	return out
+}
+
+func (p *refusing) BatchRemove(context.Context, []model.Key, bool) []error { return []error{nil} }
 
 // TestTheOtherClientLeavesRoom: what it puts does not make the pool evict the keys.
 func TestTheOtherClientLeavesRoom(t *testing.T) {
@@ -146,7 +181,7 @@ master kill -9  998 of 1000   2      0.30 s        1.25 s          2
 link cut        1000 of 1000  1      0.00 s        0.00 s          1
 upgrade         10 of 10      0      0.00 s        0.00 s          2
 master kill -9: page 0x1
-upgrade: 12 processes replaced; 8 calls failed once, 2 of them also a second later; clients of the other release read 14 pages
+upgrade: 12 processes replaced; 8 calls failed once, 2 of them also when the process was back; clients of the other release read 14 pages
 `, out.String())
 }
 

@@ -45,6 +45,7 @@ type round struct {
 	pages   *pages
 	done    func(context.Context) error // closes the client, nil while there is none
 	upgrade *Upgrade                    // what an upgrade did, else nil
+	load    *traffic                    // from its start on
 }
 
 // newRound starts a pool and puts the keys. An *unable says that this machine cannot have the fault.
@@ -89,6 +90,7 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (Row, error) {
 	row := Row{Keys: r.opts.Keys, Rounds: 1}
 	load := start(ctx, r.pages, r.opts.Keys, r.upgrade != nil)
+	r.load = load
 	defer load.end()
 	pause(ctx, max(settle, before))
 	if clients {
@@ -111,6 +113,7 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	pause(ctx, after)
 	load.end()
 	r.pages.end(time.Now(), &row)
+	load.repeatFailed(ctx)
 
 	row.Readable = r.readable(ctx, 0, r.opts.Keys)
 	row.Fresh, row.FreshReadable = fresh, r.readable(ctx, uint64(r.opts.Keys), fresh)
@@ -131,7 +134,7 @@ func (r *round) account(row *Row) {
 	if r.upgrade == nil {
 		return
 	}
-	r.upgrade.Repeated, r.upgrade.Failed = r.pages.repeated, r.pages.failed
+	r.upgrade.Repeated, r.upgrade.Failed = r.pages.repeats, r.pages.failedTwice
 	row.Upgrade, row.Readable = r.upgrade, min(row.Readable, r.upgrade.least)
 }
 

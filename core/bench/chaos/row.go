@@ -81,7 +81,8 @@ func (r *Row) add(o Row) {
 type Upgrade struct {
 	// Replaced is how many processes were replaced by those of the other program.
 	Replaced int `json:"replaced"`
-	// Repeated is how many calls failed and were repeated a second later, Failed how many of them failed again.
+	// Repeated is how many calls failed while a process was replaced and were repeated once that was done, Failed how many
+	// of them failed again.
 	Repeated int `json:"repeated_calls"`
 	Failed   int `json:"failed_calls"`
 	// OtherVerified is how many pages the clients of the other program read and found right.
@@ -139,7 +140,7 @@ func (rows Rows) Text(w io.Writer) {
 	t.Flush()
 	for _, r := range rows {
 		if u := r.Upgrade; u != nil {
-			fmt.Fprintf(w, "%s: %d processes replaced; %d calls failed once, %d of them also a second later; clients of the other release read %d pages\n",
+			fmt.Fprintf(w, "%s: %d processes replaced; %d calls failed once, %d of them also when the process was back; clients of the other release read %d pages\n",
 				r.Fault, u.Replaced, u.Repeated, u.Failed, u.OtherVerified)
 		}
 		for _, d := range r.Details {

@@ -15,9 +15,9 @@ type tally struct {
 	last    [kinds]time.Time     // the last success
 	silence [kinds]time.Duration // the longest time between two
 	wrong   int
-	// repeated calls had failed, failed ones have failed again.
-	repeated, failed int
-	details          []string
+	// calls that had failed, and how many failed again
+	repeats, failedTwice int
+	details              []string
 }
 
 // mark begins the measurement, at the fault.
@@ -60,12 +60,12 @@ func (t *tally) detail(format string, args ...any) {
 	}
 }
 
-// again records how a call went that had failed and was repeated.
-func (t *tally) again(k kind, err error) {
+// repeated records how a call went that had failed.
+func (t *tally) repeated(k kind, err error) {
 	t.mu.Lock()
-	t.repeated++
+	t.repeats++
 	if err != nil {
-		t.failed++
+		t.failedTwice++
 	}
 	t.mu.Unlock()
 	if err != nil {

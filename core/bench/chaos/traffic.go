@@ -18,8 +18,6 @@ const (
 	writePause = 5 * time.Millisecond
 	// ring is how many of its newest pages a writer keeps in the pool.
 	ring = 64
-	// repeatPause is after what time a call that failed is repeated.
-	repeatPause = time.Second
 )
 
 // traffic reads and puts pages until it ends.
@@ -30,11 +28,18 @@ type traffic struct {
 	work   sync.WaitGroup
 	mu     sync.Mutex
 	recent [writers][]uint64 // what each writer has put and not removed
-	repeat bool              // a call that fails is made again, a while later
+	again  map[call]struct{} // what failed and is to be repeated
+	repeat bool              // see failed
 }
 
-// start begins to read the pages from 0 to keys and to put and remove others. With repeat a put, or a read of these
-// pages, that fails is made again after repeatPause.
+// call is a call about a page.
+type call struct {
+	kind kind
+	id   uint64
+}
+
+// start begins to read the pages from 0 to keys and to put and remove others. With repeat, puts that
+// fail and reads of these pages that fail are kept for repeatFailed.
 func start(ctx context.Context, p *pages, keys int, repeat bool) *traffic {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &traffic{pages: p, keys: keys, cancel: cancel, repeat: repeat}
@@ -62,12 +67,12 @@ func (t *traffic) reads(ctx context.Context) {
 		if rand.IntN(4) == 0 {
 			id = t.pick(id)
 		}
-		k, call := wholeRead, t.read
+		k, read := wholeRead, t.read
 		if n%2 != 0 {
-			k, call = rangeRead, t.readRanges
+			k, read = rangeRead, t.readRanges
 		}
-		if err := call(calls, id); err != nil && id < uint64(t.keys) { // Others are removed meanwhile.
-			t.again(ctx, k, err, func() error { return call(calls, id) }) //nolint:errcheck // recorded
+		if err := read(calls, id); err != nil && id < uint64(t.keys) { // Others are removed meanwhile.
+			t.failed(k, id, err)
 		}
 	}
 }
@@ -87,7 +92,8 @@ func (t *traffic) pick(otherwise uint64) uint64 {
 func (t *traffic) writes(ctx context.Context, w int) {
 	calls := context.WithoutCancel(ctx)
 	for id := uint64(w+1) << 32; pause(ctx, writePause); id++ {
-		if err := t.put(calls, id); err != nil && t.again(ctx, put, err, func() error { return t.put(calls, id) }) != nil {
+		if err := t.put(calls, id); err != nil {
+			t.failed(put, id, err)
 			continue
 		}
 		t.mu.Lock()
@@ -102,17 +108,42 @@ func (t *traffic) writes(ctx context.Context, w int) {
 	}
 }
 
-// again repeats a call that failed with cause, if calls are repeated, and returns how it went in the end.
-func (t *traffic) again(ctx context.Context, k kind, cause error, call func() error) error {
-	if !t.repeat || errors.Is(cause, errWrong) || !pause(ctx, repeatPause) {
-		return cause
+// failed keeps a call that failed for repeatFailed, if calls are repeated. A call that failed several times is kept once.
+func (t *traffic) failed(k kind, id uint64, cause error) {
+	if !t.repeat || errors.Is(cause, errWrong) {
+		return
 	}
-	err := call()
-	if k == put && errs.Is(err, errs.ObjectAlreadyExists) {
-		err = nil // The first one had succeeded.
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.again == nil {
+		t.again = map[call]struct{}{}
 	}
-	t.tally.again(k, err)
-	return err
+	t.again[call{k, id}] = struct{}{}
+}
+
+// repeatFailed makes the calls again that have failed. The caller sees to it that nothing is broken now.
+func (t *traffic) repeatFailed(ctx context.Context) {
+	t.mu.Lock()
+	calls := t.again
+	t.again = nil
+	t.mu.Unlock()
+	for c := range calls {
+		if ctx.Err() != nil {
+			return
+		}
+		var err error
+		switch c.kind {
+		case wholeRead:
+			err = t.read(ctx, c.id)
+		case rangeRead:
+			err = t.readRanges(ctx, c.id)
+		default:
+			if err = t.put(ctx, c.id); err == nil || errs.Is(err, errs.ObjectAlreadyExists) { // The first one may have succeeded.
+				err = t.remove(ctx, c.id)
+			}
+		}
+		t.repeated(c.kind, err)
+	}
 }
 
 // pause waits, and reports false once the context has ended.

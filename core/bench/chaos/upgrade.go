@@ -71,7 +71,8 @@ func (r *round) roll(ctx context.Context, program string) error {
 	return nil
 }
 
-// replace stops a process, starts its successor, and waits until that is ready and the keys are readable.
+// replace stops a process, starts its successor, and waits until that is ready and the keys are readable. Then it repeats
+// the calls that have failed meanwhile.
 func (r *round) replace(ctx context.Context, old *cluster.Proc, start func() (*cluster.Proc, error), ready func() error) error {
 	stop, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
@@ -91,6 +92,7 @@ func (r *round) replace(ctx context.Context, old *cluster.Proc, start func() (*c
 	if r.upgrade.least = min(r.upgrade.least, keys); keys < r.opts.Keys {
 		r.opts.Note(fmt.Sprintf("%d of %d keys are readable after %s was replaced by %s; its last log lines:\n%s", keys, r.opts.Keys, old.Name, r.pool.program, next.Tail()))
 	}
+	r.load.repeatFailed(ctx)
 	pause(ctx, sideBySide)
 	return context.Cause(ctx)
 }

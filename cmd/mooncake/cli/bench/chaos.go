@@ -46,7 +46,8 @@ Then it removes all keys and waits for at most a minute until no memory is in us
 upgrade begins with processes of the program --from, of another release, and replaces one after the
 other by this program, masters first and the leader last, and then by --from again; once with one
 master, once with three. A client of --from and one of this program use the pool meanwhile. Calls
-that fail are repeated a second later; the row says how many failed again.
+that fail while a process is replaced are repeated once when that is done; the row says how many
+failed again.
 
 The exit code is 1 if a read was wrong, memory stayed in use, or a call of an upgrade failed twice.`,
 		Example: `  mooncake bench chaos
@@ -144,7 +145,7 @@ func verdict(rows chaos.Rows) error {
 		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
 	}
 	if failed := rows.FailedTwice(); failed > 0 {
-		return fmt.Errorf("bench: %d calls failed during an upgrade, and again a second later", failed)
+		return fmt.Errorf("bench: %d calls failed during an upgrade, and again when the process was back", failed)
 	}
 	return nil
 }
