@@ -162,7 +162,7 @@ func keep(text string) (string, error) {
 	case len(text) > 1 && len(text) <= maxSocketPath && (text[0] == '/' || text[0] == '@'):
 		return plainText(text)
 	default:
-		return "", fmt.Errorf("must be auto, off, systemd, keeper, or the socket of a keeper: an absolute path or @ and an abstract name, of at most %d bytes", maxSocketPath)
+		return "", fmt.Errorf("must be auto, off, systemd, keeper, the absolute path of a directory or of the socket of a keeper, or @ and its abstract name, of at most %d bytes", maxSocketPath)
 	}
 }
 

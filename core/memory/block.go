@@ -18,6 +18,7 @@ type Block struct {
 	mem      []byte
 	addr     uint64
 	fd       int
+	private  bool // fd is not for other processes
 	offset   int64
 	location string
 	guard    bool
@@ -48,7 +49,8 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 	}
 	size = (size + page - 1) / page * page
 	root := rootOr(o.Root)
-	if o.File == nil { // The pages of a file are there already.
+	fresh, machine := o.File == nil || isEmpty(o.File), o.File == nil || OfMachine(o.File)
+	if fresh && machine { // Otherwise the pages are there already, or are none of this memory.
 		if err := ReadLimits(root).Check(size); err != nil {
 			return nil, err
 		}
@@ -59,10 +61,10 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 	if err := o.Placement.Check(root, o.HugePages, size); err != nil {
 		return nil, err
 	}
-	if !o.Promise || o.HugePages != HugeNone {
+	if !o.Promise || o.HugePages != HugeNone || !machine {
 		return mapped(size, o, k)
 	}
-	p, err := promise(root, size, o.File != nil)
+	p, err := promise(root, size, !fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func allocate(size uint64, o Options, k kernel) (*Block, error) {
 
 // mapped allocates what was checked.
 func mapped(size uint64, o Options, k kernel) (*Block, error) {
-	b := &Block{fd: -1, location: o.Location, guard: o.Guard}
+	b := &Block{fd: -1, location: o.Location, guard: o.Guard, private: o.File != nil && InFile(o.File)}
 	if b.location == "" {
 		b.location = o.Placement.location()
 	}
@@ -108,6 +110,11 @@ func (b *Block) settle(o Options, k kernel) error {
 			o.Log.Warn("memory could not be placed on its NUMA node: the system does not permit mbind", "nodes", o.Placement.Nodes, "size", Human(b.Size()))
 		}
 	}
+	if b.private { // After the pages have been bound to their node.
+		if err := Reserve(o.File, 0, int64(b.Size())); err != nil {
+			return err
+		}
+	}
 	if !o.touches() {
 		return nil
 	}
@@ -134,10 +141,27 @@ func (b *Block) Addr() uint64 { return b.addr }
 // Size returns the length in bytes, after rounding.
 func (b *Block) Size() uint64 { return uint64(len(b.mem)) }
 
-// FD returns the descriptor of the shared memory that the block maps from Offset on, or -1
-// where the kernel did not allow one. It belongs to the block or its arena; it is valid
-// until Close.
-func (b *Block) FD() int { return b.fd }
+// FD returns the descriptor of the shared memory that the block maps from Offset on, for other processes to
+// map, or -1 where the kernel did not allow one and where the memory is a file, which could shrink under them.
+// It belongs to the block or its arena; it is valid until Close.
+func (b *Block) FD() int {
+	if b.private {
+		return -1
+	}
+	return b.fd
+}
+
+// File returns a copy of the descriptor of the memory, also where FD does not. It is the caller's to close.
+func (b *Block) File() (*os.File, error) {
+	if b.fd < 0 {
+		return nil, errs.New(errs.NotSupported, "memory: file of a block", "the system permits no memory files (memfd_create)")
+	}
+	fd, err := unix.FcntlInt(uintptr(b.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+	}
+	return os.NewFile(uintptr(fd), "mooncake-memory"), nil
+}
 
 // Offset returns where in FD the block begins, in bytes.
 func (b *Block) Offset() int64 { return b.offset }

@@ -70,23 +70,19 @@ func mapMemory(size uint64, o Options, k kernel) (mem []byte, fd int, err error)
 	}
 	if mem, err = mapAt(o.At, size, fd, unix.MAP_SHARED); err != nil {
 		_ = unix.Close(fd) // Mapping failed; that is the news.
+		if o.HugePages != HugeNone && o.File != nil {
+			return nil, -1, noRoom(o.File, size, err) // The kernel sets huge pages aside when it maps them.
+		}
 		return nil, -1, mapError(size, err)
 	}
 	prefer(mem, o.HugePages)
 	return mem, fd, nil
 }
 
-// open returns a descriptor of size bytes of shared memory, which is the caller's: new memory, or that of o.File.
+// open returns a descriptor of size bytes of shared memory, which is the caller's: a new memfd, or o.File.
 func open(size uint64, o Options, k kernel) (int, error) {
 	if o.File != nil {
-		info, err := o.File.Stat()
-		if err != nil {
-			return -1, err
-		}
-		if uint64(info.Size()) != size {
-			return -1, fmt.Errorf("the memory has %d bytes instead of %d", info.Size(), size)
-		}
-		return unix.FcntlInt(o.File.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		return adopt(o.File, size)
 	}
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	switch o.HugePages {
@@ -107,12 +103,16 @@ func open(size uint64, o Options, k kernel) (int, error) {
 		_ = unix.Close(fd)
 		return -1, mapError(size, err)
 	}
-	// A process that maps memory of another is safe from its owner only if the memory cannot shrink.
-	// Without the seal, which any memfd takes, no other process maps it. The last seal keeps the
-	// processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the next
-	// process of a plugin from mapping the memory.
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	seal(fd)
 	return fd, nil
+}
+
+// seal makes the size of a memfd final. A process that maps memory of another is safe from its owner only if the
+// memory cannot shrink. Without the seal, which any memfd takes and no other file, no other process maps it. The
+// last seal keeps the processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the
+// next process of a plugin from mapping the memory.
+func seal(fd int) {
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 }
 
 // mapAt maps size bytes for reading and writing: at an address if it is not 0 and not in use, else anywhere.

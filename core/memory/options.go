@@ -67,8 +67,9 @@ type Options struct {
 	// after Close faults at the culprit instead of reaching what is mapped there next. It
 	// costs address space, not memory.
 	Guard bool
-	// File is memory that the block maps in place of new memory: a memfd of an earlier process, which
-	// is as large as the block and keeps its content. The caller still owns the descriptor.
+	// File is what the block maps in place of a memfd of its own: an empty file, which becomes as large as
+	// the block, or one of its size, whose content stays. HugePages must be the size of its pages. Allocate
+	// reserves all of a file that is no memfd. The caller still owns the descriptor.
 	File *os.File
 	// At is the address that the block shall have, 0 for any. Where the address is in use, or does not
 	// exist on this machine, the kernel chooses another.

@@ -13,6 +13,7 @@ import (
 
 // keeperVault is a keeper, seen from a store.
 type keeperVault struct {
+	memfds
 	path string
 	mu   sync.Mutex // one request at a time
 	c    *net.UnixConn

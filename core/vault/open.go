@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -11,13 +12,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Settings say where a store keeps its memory.
 type Settings struct {
-	// Where is off, auto, systemd, keeper, or the socket of a keeper: a path, or @ and an abstract name.
+	// Where is off, auto, systemd, keeper, the path of a directory, or the socket of a keeper: a path, or @ and an
+	// abstract name.
 	Where string
-	// Owner names the store among those that use the same keeper. Several stores may have the same owner: each of
+	// Owner names the store among those that use the same keeper or directory. Several stores may have the same owner: each of
 	// them gets a number of its own, and a store that returns may get the number of another.
 	Owner string
 	// KeepTime is how long a keeper that Open starts keeps the memory of a store without a process.
@@ -66,7 +70,31 @@ func Open(ctx context.Context, s Settings) (Vault, error) {
 		}
 		return v, err
 	default:
-		return s.await(ctx, s.Where)
+		return s.at(ctx, s.Where)
+	}
+}
+
+// at opens the directory at path, or connects to the keeper there.
+func (s *Settings) at(ctx context.Context, path string) (Vault, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Type() == fs.ModeSocket {
+		return s.await(ctx, path) // It may not exist yet; and an abstract name is no path.
+	}
+	switch {
+	case info.IsDir():
+		return s.own(ctx, path, func(_ context.Context, owner string, kept bool) (Vault, error) {
+			v, err := claim(path, owner, kept)
+			if err != nil {
+				return nil, err
+			}
+			return v, nil
+		})
+	case info.Mode()&fs.ModeDevice != 0:
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "vault", "%s is a device, and a device has no files", path),
+			"for persistent memory name a directory of a file system that is mounted with -o dax (ndctl create-namespace --mode=fsdax, mkfs, mount)")
+	default:
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "vault", "%s is neither a directory nor the socket of a keeper", path),
+			"name an existing directory of a hugetlbfs or tmpfs, or the socket of 'mooncake keep'")
 	}
 }
 
@@ -102,14 +130,22 @@ func (s *Settings) await(ctx context.Context, path string) (Vault, error) {
 // absent says that no keeper runs.
 func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) }
 
-// dial connects as an owner whose memory no process has, or as a new one. A process that was killed may be an owner
-// for a moment longer, so dial waits before it connects as a new owner beside others.
+// dial connects to a keeper.
 func (s *Settings) dial(ctx context.Context, path string) (Vault, error) {
+	return s.own(ctx, "keeper at "+path, func(ctx context.Context, owner string, kept bool) (Vault, error) {
+		return connect(ctx, path, owner, kept)
+	})
+}
+
+// own opens a vault as an owner whose memory no process has, or as a new one. A process that was killed may be an
+// owner for a moment longer, so own waits before it takes the place of a new owner beside others. open opens the
+// vault as one owner; with kept it returns ErrNotKept if the vault has nothing of that owner.
+func (s *Settings) own(ctx context.Context, where string, open func(ctx context.Context, owner string, kept bool) (Vault, error)) (Vault, error) {
 	for deadline := time.Now().Add(takenTimeout); ; {
 		taken, free := 0, ""
 		for i := range mostOwners {
 			name := ownerName(s.Owner, i)
-			v, err := connect(ctx, path, name, true)
+			v, err := open(ctx, name, true)
 			if err == nil && s.Anew {
 				err = errors.Join(ErrTaken, v.Close())
 			}
@@ -123,10 +159,10 @@ func (s *Settings) dial(ctx context.Context, path string) (Vault, error) {
 			}
 		}
 		if taken == mostOwners {
-			return nil, fmt.Errorf("vault: keeper at %s: %w: it serves %d stores named %s, which is the most", path, ErrTaken, taken, s.Owner)
+			return nil, fmt.Errorf("vault: %s: %w: it serves %d stores named %s, which is the most", where, ErrTaken, taken, s.Owner)
 		}
 		if taken == 0 || s.Anew || time.Now().After(deadline) {
-			if v, err := connect(ctx, path, free, false); !errors.Is(err, ErrTaken) {
+			if v, err := open(ctx, free, false); !errors.Is(err, ErrTaken) {
 				return v, err // Otherwise another store began at the same moment.
 			}
 		}

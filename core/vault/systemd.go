@@ -28,6 +28,7 @@ const (
 // process of the service, and forgets them when the service is stopped, unless its unit says
 // FileDescriptorStorePreserve=yes.
 type systemdVault struct {
+	memfds
 	socket string
 	mu     sync.Mutex
 	files  map[string]*os.File // passed at the start, or kept since

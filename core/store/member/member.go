@@ -89,7 +89,7 @@ func (m *Member) openKept(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return errs.WithHint(errs.Wrap(errs.UnavailableInCurrentStatus, "store.keep is "+m.cfg.Keep, err),
-			"'mooncake keep --help' says how to run a keeper; --keep off lets the memory end with the process")
+			"a path is that of an existing directory, or of the socket of a keeper that runs ('mooncake keep --help'); --keep off lets the memory end with the process")
 	case m.kept != nil:
 		m.id = m.kept.Client()
 	}

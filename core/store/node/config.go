@@ -65,7 +65,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns an error for the first invalid setting.
+// Validate returns an error for the first invalid setting, and for one that does not suit what Kept keeps.
 func (c Config) Validate() error {
 	bad := func(name string, got any, want string) error {
 		return errs.New(errs.InvalidParams, "store node: configuration", "%s is %v, must be %s", name, got, want)
@@ -98,6 +98,12 @@ func (c Config) Validate() error {
 	}
 	if segments > maxSegments {
 		return bad("number of segments", segments, "at most 4096; raise the largest segment")
+	}
+	if c.Kept != nil {
+		machine, err := c.Kept.check(c.HugePages)
+		if err != nil || !machine {
+			return err
+		}
 	}
 	return memory.ReadLimits(c.Root).Check(total)
 }

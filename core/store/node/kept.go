@@ -24,7 +24,7 @@ import (
 )
 
 // Kept is memory of a node that outlives its process: what the process before has left, and the vault in which this
-// one leaves its own. A segment is kept with its ledger, as two descriptors. Safe for concurrent use, but for what
+// one leaves its own. A segment is kept with its ledger, as two files. Safe for concurrent use, but for what
 // a Node does at its start.
 type Kept struct {
 	open    OpenVault
@@ -147,10 +147,25 @@ func (k *Kept) take(ctx context.Context, id string) (*leftSegment, error) {
 		return nil, err
 	}
 	s.size = of.Size
-	if s.huge, err = pagesOf(s.memory); err != nil {
-		_ = s.memory.Close()
+	if s.huge, err = pagesOf(s.memory); err == nil {
+		err = s.complete()
+	}
+	if err != nil {
+		_ = s.memory.Close() // It is not used.
 	}
 	return s, err
+}
+
+// complete returns an error if the memory is not as large as its ledger says.
+func (s *leftSegment) complete() error {
+	info, err := s.memory.Stat()
+	if err != nil {
+		return err
+	}
+	if have := uint64(info.Size()); have < s.size || have-s.size >= pageSize(s.huge) {
+		return fmt.Errorf("its memory has %d bytes instead of %d", have, s.size)
+	}
+	return nil
 }
 
 // pagesOf returns the size of the pages of a file.
@@ -163,6 +178,35 @@ func pagesOf(f *os.File) (memory.HugePages, error) {
 		return memory.HugePages(st.Bsize), nil
 	}
 	return memory.HugeNone, nil
+}
+
+// pageSize is the size of pages in bytes.
+func pageSize(huge memory.HugePages) uint64 { return max(uint64(huge), uint64(os.Getpagesize())) }
+
+// make makes the file of a segment's memory or of its ledger.
+func (k *Kept) make(name string, huge memory.HugePages) (*os.File, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.vault.Make(name, uint64(huge))
+}
+
+// check returns an error if the vault does not make memory as the node wants it. machine says that it lies in the
+// machine's memory.
+func (k *Kept) check(huge memory.HugePages) (machine bool, err error) {
+	f, err := k.make("mooncake-segment", huge)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // It holds nothing.
+	pages, err := pagesOf(f)
+	if err == nil && pages != huge {
+		err = errs.WithHint(errs.New(errs.InvalidParams, "", "store.keep: %s have huge pages: %s, and this store is to have: %s", k.vault, pages, huge),
+			"set store.use_hugepage and store.hugepage_size to what the file system has, or name a directory of another one")
+	}
+	if memory.InFile(f) {
+		k.log.Info("processes of this host reach the memory of this store by its other transports, not as shared memory: files take no seals", "vault", k.vault.String())
+	}
+	return memory.OfMachine(f), err
 }
 
 // Client is the client that the process before was, or a new one.
@@ -204,27 +248,23 @@ func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugeP
 	return out, nil
 }
 
-// keep gives the vault the memory and the ledger of a segment.
-func (k *Kept) keep(ctx context.Context, id model.SegmentID, fd int, mem *ledgerMemory) error {
+// keep has the vault keep the memory and the ledger of a segment.
+func (k *Kept) keep(ctx context.Context, s *segment) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.give(ctx, id, fd, mem)
+	return k.give(ctx, s)
 }
 
-func (k *Kept) give(ctx context.Context, id model.SegmentID, fd int, mem *ledgerMemory) error {
-	if fd < 0 {
-		return fmt.Errorf("the system permits no memory files (memfd_create)")
-	}
-	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+func (k *Kept) give(ctx context.Context, s *segment) error {
+	f, err := s.memory.File()
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(copied), "mooncake-segment")
 	defer f.Close() //nolint:errcheck // A copy of a descriptor.
-	if err := k.vault.Keep(ctx, memoryPrefix+id.String(), f); err != nil {
+	if err := k.vault.Keep(ctx, memoryPrefix+s.ID.String(), f); err != nil {
 		return err
 	}
-	return k.vault.Keep(ctx, ledgerPrefix+id.String(), mem.file)
+	return k.vault.Keep(ctx, ledgerPrefix+s.ID.String(), s.ledgerMemory.file)
 }
 
 // refresh gives the vault what it lacks of the segments that it has to keep: a keeper that was started anew has nothing.
@@ -247,7 +287,7 @@ func (k *Kept) refresh(ctx context.Context, kept func() []*segment) {
 	for i := 0; i < len(segments) && err == nil; i++ {
 		s := segments[i]
 		if id := s.ID.String(); !slices.Contains(names, memoryPrefix+id) || !slices.Contains(names, ledgerPrefix+id) {
-			err = k.give(ctx, s.ID, s.memory.FD(), s.ledgerMemory)
+			err = k.give(ctx, s)
 		}
 	}
 	switch {

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/core/memory"
 )
 
 // pages is the memory of a ledger that ends with the process.
@@ -24,20 +27,26 @@ func (p *pages) Resize(n int) error {
 // ledgerMemory is the memory of a ledger that outlives the process.
 type ledgerMemory struct {
 	file *os.File
+	page int // the size of its pages, in bytes
 	m    *mapping
+	// outgrown is why the ledger is no longer in the file, which holds none from then on.
+	outgrown atomic.Pointer[error]
 }
 
 // mapping is what a ledgerMemory has mapped. Nothing refers to it any more when it is unmapped.
 type mapping struct{ b []byte }
 
-// newLedgerMemory makes empty memory.
-func newLedgerMemory() (*ledgerMemory, error) {
-	fd, err := unix.MemfdCreate("mooncake-ledger", unix.MFD_CLOEXEC)
+// newLedger makes empty memory.
+func (k *Kept) newLedger() (*ledgerMemory, error) {
+	f, err := k.make("mooncake-ledger", memory.HugeNone)
 	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "mooncake-ledger")
-	if err := f.Truncate(int64(os.Getpagesize())); err != nil {
+	huge, err := pagesOf(f)
+	if err == nil {
+		err = extend(f, 0, int(pageSize(huge)))
+	}
+	if err != nil {
 		_ = f.Close() // The failure is the news.
 		return nil, err
 	}
@@ -47,35 +56,90 @@ func newLedgerMemory() (*ledgerMemory, error) {
 // mapLedger maps a file, which is the memory's from then on.
 func mapLedger(f *os.File) (*ledgerMemory, error) {
 	info, err := f.Stat()
+	var huge memory.HugePages
+	if err == nil {
+		huge, err = pagesOf(f)
+	}
+	if err == nil && memory.InFile(f) { // It may have holes.
+		err = memory.Reserve(f, 0, info.Size())
+	}
 	var b []byte
 	if err == nil {
-		b, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		b, err = mapShared(f, int(info.Size()))
 	}
 	if err != nil {
 		_ = f.Close() // The failure is the news.
 		return nil, fmt.Errorf("map the ledger: %w", err)
 	}
-	mem := &ledgerMemory{file: f, m: &mapping{b}}
+	mem := &ledgerMemory{file: f, page: int(pageSize(huge)), m: &mapping{b}}
 	runtime.AddCleanup(mem, func(m *mapping) { _ = unix.Munmap(m.b) }, mem.m)
 	return mem, nil
+}
+
+func mapShared(f *os.File, n int) ([]byte, error) {
+	b, err := unix.Mmap(int(f.Fd()), 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return b, os.NewSyscallError("mmap", err)
+}
+
+// extend makes a file longer. After an error it is as it was.
+func extend(f *os.File, from, to int) error {
+	if err := f.Truncate(int64(to)); err != nil {
+		return err
+	}
+	if !memory.InFile(f) {
+		return nil
+	}
+	err := memory.Reserve(f, int64(from), int64(to))
+	if err != nil {
+		_ = f.Truncate(int64(from)) // The failure is the news.
+	}
+	return err
 }
 
 // Bytes implements ledger.Memory.
 func (l *ledgerMemory) Bytes() []byte { return l.m.b }
 
-// Resize implements ledger.Memory.
+// Resize implements ledger.Memory. Where the file cannot grow, the ledger goes on in memory that ends with the process.
 func (l *ledgerMemory) Resize(n int) error {
-	page := os.Getpagesize()
-	n = (n + page - 1) / page * page
-	if n > len(l.m.b) {
-		if err := l.file.Truncate(int64(n)); err != nil {
-			return err
+	n = (n + l.page - 1) / l.page * l.page
+	if l.outgrown.Load() != nil {
+		return l.moveOut(n)
+	}
+	old := len(l.m.b)
+	if n > old {
+		if err := extend(l.file, old, n); err != nil {
+			if moved := l.moveOut(n); moved != nil {
+				return moved
+			}
+			l.outgrown.Store(&err)
+			return nil
 		}
 	}
-	b, err := unix.Mremap(l.m.b, n, unix.MREMAP_MAYMOVE)
+	b, err := mapShared(l.file, n)
 	if err != nil {
-		return os.NewSyscallError("mremap", err)
+		return err
 	}
+	l.replace(b)
+	if n < old {
+		return l.file.Truncate(int64(n))
+	}
+	return nil
+}
+
+// replace makes b the memory.
+func (l *ledgerMemory) replace(b []byte) {
+	_ = unix.Munmap(l.m.b) // It was mapped as a whole.
 	l.m.b = b
-	return l.file.Truncate(int64(n))
+}
+
+// moveOut moves the ledger to n bytes of memory that ends with the process, and leaves none behind.
+func (l *ledgerMemory) moveOut(n int) error {
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	copy(b, l.m.b)
+	clear(l.m.b[:min(len(l.m.b), os.Getpagesize())]) // The header.
+	l.replace(b)
+	return nil
 }

@@ -61,10 +61,14 @@ func (n *Node) allocate(ctx context.Context) error {
 			return err
 		}
 	}
+	var made []*segment
 	for i, size := range sizes {
-		if _, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil); err != nil {
+		more, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil)
+		if err != nil {
+			n.forget(context.WithoutCancel(ctx), made) // The node does not start: nobody needs it.
 			return err
 		}
+		made = append(made, more...)
 	}
 	return nil
 }
@@ -155,7 +159,12 @@ func (n *Node) mapMemory(size uint64, location string, left *leftSegment) (*memo
 	case left != nil:
 		o.File, o.At = left.memory, left.ledger.Place().Base
 	case n.cfg.Kept != nil:
-		o.At = keptAddress()
+		f, err := n.cfg.Kept.make(o.Name, o.HugePages)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // The block has a copy of the descriptor.
+		o.File, o.At = f, keptAddress()
 	}
 	return memory.Allocate(size, o)
 }
@@ -181,7 +190,7 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	if s.ledgerMemory == nil || left != nil {
 		return nil
 	}
-	if err := n.cfg.Kept.keep(ctx, s.ID, s.memory.FD(), s.ledgerMemory); err != nil {
+	if err := n.cfg.Kept.keep(ctx, s); err != nil {
 		n.deps.Log.Error("a segment is not kept: what it has is lost when this process ends", "segment", s.ID.String(), "error", err)
 		return nil
 	}
@@ -200,7 +209,7 @@ func (n *Node) newLedger(s *segment) (*ledger.Log, *ledgerMemory, error) {
 		return l, nil, err
 	}
 	id.Cluster = n.cfg.Kept.cluster
-	mem, err := newLedgerMemory()
+	mem, err := n.cfg.Kept.newLedger()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,9 +248,20 @@ func (n *Node) keepKept(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
+			n.forgetOutgrown(ctx)
 			n.cfg.Kept.refresh(ctx, n.keptSegments)
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// forgetOutgrown has the vault forget the segments whose ledgers found no room in it.
+func (n *Node) forgetOutgrown(ctx context.Context) {
+	for _, s := range n.keptSegments() {
+		if err := s.ledgerMemory.outgrown.Load(); err != nil {
+			n.deps.Log.Error("a segment is kept no longer: what it has is lost when this process ends, because its ledger cannot grow", "segment", s.ID.String(), "error", *err)
+			n.forget(ctx, []*segment{s})
 		}
 	}
 }
