@@ -110,15 +110,19 @@ func (b *Block) settle(o Options, k kernel) error {
 			o.Log.Warn("memory could not be placed on its NUMA node: the system does not permit mbind", "nodes", o.Placement.Nodes, "size", Human(b.Size()))
 		}
 	}
-	if b.private { // After the pages have been bound to their node.
+	if b.private && o.HugePages == HugeNone { // After the pages have been bound to their node.
 		if err := Reserve(o.File, 0, int64(b.Size())); err != nil {
 			return err
 		}
 	}
-	if !o.touches() {
+	if !o.touches() && (!b.private || o.HugePages == HugeNone) {
 		return nil
 	}
-	if err := populateAll(b.mem, max(populateStep, int(o.HugePages)), k.populate); err != nil {
+	err = populateAll(b.mem, max(populateStep, int(o.HugePages)), k.populate)
+	if err != nil && b.private {
+		return noRoom(o.File, b.Size(), err)
+	}
+	if err != nil {
 		return errs.WithHint(errs.Wrap(errs.Internal, "memory: touch "+Human(b.Size()), err),
 			"less memory is free than was asked for; ask for less or leave prefault off")
 	}

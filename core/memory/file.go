@@ -32,6 +32,10 @@ func OfMachine(f *os.File) bool {
 // Reserve makes the file system of f provide the bytes from one offset to another, so that no later touch of them
 // ends the process with SIGBUS. What f holds stays. InvalidParams with a Shortage where there is no room.
 func Reserve(f *os.File, from, to int64) error {
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) == nil && st.Blocks*512 >= to && st.Size == to {
+		return nil // It has all of it. To ask for a GiB again would take a second.
+	}
 	for from < to {
 		n := min(reserveStep, to-from)
 		err := unix.Fallocate(int(f.Fd()), 0, from, n)
@@ -53,13 +57,11 @@ func Reserve(f *os.File, from, to int64) error {
 // noRoom is the error of a file system that is full.
 func noRoom(f *os.File, need uint64, cause error) error {
 	var fs unix.Statfs_t
-	have := "an unknown rest"
-	s := &Shortage{Kind: "room in a file system", Need: need}
-	if unix.Fstatfs(int(f.Fd()), &fs) == nil {
+	s := &Shortage{Kind: "room in a file system", Need: need, text: fmt.Sprintf("%s are needed in a file at %s, and its file system has no room for them: %v", Human(need), f.Name(), cause)}
+	if unix.Fstatfs(int(f.Fd()), &fs) == nil && fs.Blocks > 0 { // A hugetlbfs without a bound says nothing.
 		s.Have = fs.Bavail * uint64(fs.Bsize)
-		have = Human(s.Have)
+		s.text += fmt.Sprintf("; %s are free", Human(s.Have))
 	}
-	s.text = fmt.Sprintf("%s are needed in a file at %s, and its file system has %s left: %v", Human(need), f.Name(), have, cause)
 	return s.error("ask for less, remove files there that no process uses, or enlarge the file system (mount -o remount,size=); a hugetlbfs needs vm.nr_hugepages as well")
 }
 

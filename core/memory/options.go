@@ -69,7 +69,7 @@ type Options struct {
 	Guard bool
 	// File is what the block maps in place of a memfd of its own: an empty file, which becomes as large as
 	// the block, or one of its size, whose content stays. HugePages must be the size of its pages. Allocate
-	// reserves all of a file that is no memfd. The caller still owns the descriptor.
+	// provides all pages of a file that is no memfd. The caller still owns the descriptor.
 	File *os.File
 	// At is the address that the block shall have, 0 for any. Where the address is in use, or does not
 	// exist on this machine, the kernel chooses another.

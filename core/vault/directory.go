@@ -23,6 +23,9 @@ type directory struct {
 // claim opens the files of an owner in the directory at path. It returns ErrTaken while another process has them.
 // Where kept is set, it returns ErrNotKept if there are none.
 func claim(path, owner string, kept bool) (*directory, error) {
+	if err := checkName(owner); err != nil {
+		return nil, fmt.Errorf("vault: files in %s: owner: %w", path, err)
+	}
 	v := &directory{path: filepath.Join(path, owner)}
 	base, err := openDirectory(path)
 	if err == nil {

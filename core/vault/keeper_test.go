@@ -1,15 +1,13 @@
 package vault
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,13 +33,13 @@ func startKeeper(t *testing.T, cfg KeeperConfig) string {
 	return path
 }
 
-// dial connects as an owner, and waits for the keeper to notice that the process before has gone.
+// dial opens a vault as an owner, and waits for it to notice that the process before has gone.
 func dial(t *testing.T, path, owner string) Vault {
 	t.Helper()
 	var v Vault
 	require.Eventually(t, func() bool {
 		var err error
-		v, err = Dial(t.Context(), path, owner)
+		v, err = as(t.Context(), path, owner)
 		if err != nil {
 			require.ErrorIs(t, err, ErrTaken)
 		}
@@ -56,43 +54,7 @@ func content(t *testing.T, f *os.File) string {
 	b := make([]byte, 100)
 	n, _ := f.ReadAt(b, 0)
 	require.NoError(t, f.Close())
-	return string(b[:n])
-}
-
-// TestKilledStore: what a store kept outlives its kill -9, time and again.
-func TestKilledStore(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	for range 3 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), roleVariable+"=store "+path)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		line, err := bufio.NewReader(out).ReadString('\n')
-		require.NoError(t, err)
-		require.Equal(t, "kept\n", line)
-		_, err = Dial(t.Context(), path, "store")
-		require.ErrorIs(t, err, ErrTaken, "it is alive")
-		require.NoError(t, cmd.Process.Kill())
-		require.Error(t, cmd.Wait())
-
-		v := dial(t, path, "store")
-		names, err := v.Names(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, []string{"ledger-1", "segment-1"}, names)
-		for range 2 {
-			for _, name := range names {
-				f, err := v.Take(t.Context(), name)
-				require.NoError(t, err)
-				require.Equal(t, "the bytes of "+name, content(t, f))
-			}
-		}
-		require.NoError(t, v.Drop(t.Context(), "ledger-1"))
-		_, err = v.Take(t.Context(), "ledger-1")
-		require.ErrorIs(t, err, ErrNotKept)
-		require.NoError(t, v.Close())
-	}
+	return strings.TrimRight(string(b[:n]), "\x00")
 }
 
 // TestKeepTime: memory whose process does not return is given back, and that of a process that does is not.
@@ -100,16 +62,13 @@ func TestKeepTime(t *testing.T) {
 	cfg := DefaultKeeperConfig()
 	cfg.KeepTime = 50 * time.Millisecond
 	path := startKeeper(t, cfg)
-	keep := func(owner string) Vault {
+	start := func(owner string) Vault {
 		v := dial(t, path, owner)
-		f, err := memfd(owner)
-		require.NoError(t, err)
-		require.NoError(t, v.Keep(t.Context(), "m", f))
-		require.NoError(t, f.Close())
+		require.NoError(t, keep(v, "m", owner))
 		return v
 	}
-	require.NoError(t, keep("leaves").Close())
-	stays := keep("stays")
+	require.NoError(t, start("leaves").Close())
+	stays := start("stays")
 	require.Eventually(t, func() bool {
 		v, err := Dial(t.Context(), path, "leaves")
 		if err != nil {
@@ -123,25 +82,6 @@ func TestKeepTime(t *testing.T) {
 	f, err := stays.Take(t.Context(), "m")
 	require.NoError(t, err)
 	require.Equal(t, "stays", content(t, f))
-}
-
-// TestReplaced: a name is kept once, as it was given last.
-func TestReplaced(t *testing.T) {
-	v := dial(t, startKeeper(t, DefaultKeeperConfig()), "o")
-	for i := range 3 {
-		f, err := memfd(fmt.Sprint("version ", i))
-		require.NoError(t, err)
-		require.NoError(t, v.Keep(t.Context(), "m", f))
-		require.NoError(t, f.Close())
-	}
-	names, err := v.Names(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"m"}, names)
-	f, err := v.Take(t.Context(), "m")
-	require.NoError(t, err)
-	require.Equal(t, "version 2", content(t, f))
-	require.NoError(t, v.Drop(t.Context(), "m"))
-	require.NoError(t, v.Drop(t.Context(), "m"), "an unknown name is no error")
 }
 
 // TestBounds: a keeper holds a bounded number of descriptors and connections, and gives both free again.
@@ -167,19 +107,6 @@ func TestBounds(t *testing.T) {
 		c, err := Dial(t.Context(), path, "c")
 		return err == nil && c.Close() == nil
 	}, 20*time.Second, time.Millisecond)
-}
-
-// TestNames: names that not every vault could carry are refused.
-func TestNames(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	for _, bad := range []string{"", "a b", "a:b", "a/b", "ä", string(make([]byte, maxName+1))} {
-		_, err := Dial(t.Context(), path, bad)
-		require.ErrorContains(t, err, "the name", bad)
-	}
-	f, err := memfd("x")
-	require.NoError(t, err)
-	defer f.Close() //nolint:errcheck // It is memory.
-	require.ErrorContains(t, dial(t, path, "o").Keep(t.Context(), "a:b", f), "colons")
 }
 
 // TestGarbage: whatever a process sends, it is answered with an error or cut off, and the keeper goes on.

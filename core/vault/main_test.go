@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -37,32 +38,69 @@ func exit(err error) {
 
 // memfd makes memory that holds text.
 func memfd(text string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("segment", unix.MFD_CLOEXEC)
+	f, err := memfds{}.Make("segment", 0)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "segment")
-	_, err = f.WriteString(text)
-	return f, err
+	return f, fill(f, text)
 }
 
-// store keeps memory with the keeper at path, says so, and then waits to be killed.
+// fill makes an empty file hold text. A hugetlbfs permits no other way.
+func fill(f *os.File, text string) error {
+	var fs unix.Statfs_t
+	err := unix.Fstatfs(int(f.Fd()), &fs)
+	if err == nil {
+		err = f.Truncate(fs.Bsize)
+	}
+	if err != nil {
+		return err
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, int(fs.Bsize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	copy(b, text)
+	return unix.Munmap(b)
+}
+
+// keep has a vault keep a file that holds text.
+func keep(v Vault, name, text string) error {
+	f, err := v.Make(name, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // It is memory.
+	if err := fill(f, text); err != nil {
+		return err
+	}
+	return v.Keep(context.Background(), name, f)
+}
+
+// store has memory kept at path, says so, and then waits to be killed.
 func store(path string) error {
-	v, err := Dial(context.Background(), path, "store")
+	v, err := as(context.Background(), path, "store")
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{"segment-1", "ledger-1"} {
-		f, err := memfd("the bytes of " + name)
-		if err != nil {
-			return err
-		}
-		if err := v.Keep(context.Background(), name, f); err != nil {
+		if err := keep(v, name, "the bytes of "+name); err != nil {
 			return err
 		}
 	}
 	fmt.Println("kept")
 	select {}
+}
+
+// as opens the vault at path as an owner.
+func as(ctx context.Context, path, owner string) (Vault, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		v, err := claim(path, owner, false)
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}
+	return Dial(ctx, path, owner)
 }
 
 // service says which descriptors it got from systemd, and what they hold.
@@ -83,7 +121,7 @@ func service() error {
 		}
 		b := make([]byte, 100)
 		n, _ := f.ReadAt(b, 0)
-		fmt.Printf("%s: %s\n", name, b[:n])
+		fmt.Printf("%s: %s\n", name, bytes.TrimRight(b[:n], "\x00"))
 	}
 	return v.Close()
 }

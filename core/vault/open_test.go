@@ -9,11 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,103 +19,11 @@ func settings(where string) Settings {
 	return Settings{Where: where, Owner: "pool:node/1", KeepTime: time.Minute, Env: func(string) string { return "" }}
 }
 
-// keepText keeps a file that holds text.
-func keepText(t *testing.T, v Vault, text string) {
-	t.Helper()
-	f, err := memfd(text)
-	require.NoError(t, err)
-	require.NoError(t, v.Keep(t.Context(), "segment", f))
-	require.NoError(t, f.Close())
-}
-
 func kept(t *testing.T, v Vault) string {
 	t.Helper()
 	f, err := v.Take(t.Context(), "segment")
 	require.NoError(t, err)
 	return content(t, f)
-}
-
-// TestStoresOfOneOwner: stores with the same name each have memory of their own, and the ones that return find it.
-func TestStoresOfOneOwner(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	s := settings(path)
-	open := func() Vault {
-		v, err := Open(t.Context(), s)
-		require.NoError(t, err)
-		return v
-	}
-	a := open()
-	keepText(t, a, "a")
-	b := open()
-	names, err := b.Names(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, names, "a lives and has its memory for itself")
-	keepText(t, b, "b")
-	require.NoError(t, a.Close())
-	again := open()
-	require.Equal(t, "a", kept(t, again))
-	require.NoError(t, again.Close())
-	require.NoError(t, b.Close())
-	got := map[string]bool{}
-	one, two := open(), open()
-	got[kept(t, one)], got[kept(t, two)] = true, true
-	require.Equal(t, map[string]bool{"a": true, "b": true}, got)
-	require.NoError(t, one.Close())
-	require.NoError(t, two.Close())
-}
-
-// TestAnew: a store whose keeper was restarted does not take the memory of another one.
-func TestAnew(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	other, err := Open(t.Context(), settings(path))
-	require.NoError(t, err)
-	keepText(t, other, "of another store")
-	require.NoError(t, other.Close())
-	s := settings(path)
-	s.Anew = true
-	v, err := Open(t.Context(), s)
-	require.NoError(t, err)
-	names, err := v.Names(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, names)
-	require.NoError(t, v.Close())
-}
-
-// TestStoresStartTogether: each gets a number of its own.
-func TestStoresStartTogether(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	vaults, all := [8]Vault{}, sync.WaitGroup{}
-	for i := range vaults {
-		all.Go(func() {
-			v, err := Open(t.Context(), settings(path))
-			if assert.NoError(t, err) {
-				vaults[i] = v
-			}
-		})
-	}
-	all.Wait()
-	for _, v := range vaults {
-		if v != nil {
-			require.NoError(t, v.Close())
-		}
-	}
-}
-
-// TestAStoreWaitsForItsLastProcess: a process that was just killed still has its memory for a moment. The next one
-// waits for it, and does not begin without memory.
-func TestAStoreWaitsForItsLastProcess(t *testing.T) {
-	path := startKeeper(t, DefaultKeeperConfig())
-	before, err := Open(t.Context(), settings(path))
-	require.NoError(t, err)
-	keepText(t, before, "memory")
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		_ = before.Close()
-	}()
-	v, err := Open(t.Context(), settings(path))
-	require.NoError(t, err)
-	require.Equal(t, "memory", kept(t, v))
-	require.NoError(t, v.Close())
 }
 
 func TestNoVault(t *testing.T) {
@@ -178,7 +84,7 @@ func TestAnIdleKeeperEnds(t *testing.T) {
 	go func() { ended <- NewKeeper(cfg, slog.New(slog.DiscardHandler)).Serve(context.Background(), l) }()
 	v, err := Dial(t.Context(), l.Addr().String(), "store")
 	require.NoError(t, err)
-	keepText(t, v, "memory")
+	require.NoError(t, keep(v, "segment", "memory"))
 	time.Sleep(2 * cfg.Idle)
 	require.Equal(t, "memory", kept(t, v), "a store is connected")
 	require.NoError(t, v.Close())

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -105,19 +106,20 @@ func (l *ledgerMemory) Resize(n int) error {
 	if l.outgrown.Load() != nil {
 		return l.moveOut(n)
 	}
-	old := len(l.m.b)
+	old, err := len(l.m.b), error(nil)
 	if n > old {
-		if err := extend(l.file, old, n); err != nil {
-			if moved := l.moveOut(n); moved != nil {
-				return moved
-			}
-			l.outgrown.Store(&err)
-			return nil
-		}
+		err = extend(l.file, old, n)
 	}
-	b, err := mapShared(l.file, n)
+	var b []byte
+	if err == nil {
+		b, err = mapShared(l.file, n)
+	}
 	if err != nil {
-		return err
+		if moved := l.moveOut(n); moved != nil {
+			return errors.Join(err, moved)
+		}
+		l.outgrown.Store(&err)
+		return nil
 	}
 	l.replace(b)
 	if n < old {
