@@ -148,7 +148,7 @@ type memberOptions struct {
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
 	early    bool    // the node need not find a master
-	vault    *shelf  // keeps the memory of the node
+	vault    keeps   // keeps the memory of the node
 	master   *outage // that of the pool if nil
 	shm      bool    // of a cluster: shared memory before tcp
 	quic     bool    // of a cluster: quic in the place of tcp
@@ -156,6 +156,8 @@ type memberOptions struct {
 	unguarded bool
 	// wrap is put around the transport of a member of a pool.
 	wrap func(transport.Transport) transport.Transport
+	// fails, where it is set, gets the error with which the node does not start.
+	fails *error
 }
 
 func (p *pool) member(name string, o memberOptions) *member {
@@ -196,6 +198,9 @@ func (p *pool) member(name string, o memberOptions) *member {
 	if len(o.segments) > 0 {
 		ncfg := node.DefaultConfig()
 		ncfg.Segments, ncfg.Kept = o.segments, kept
+		if o.vault != nil {
+			ncfg.HugePages = o.vault.pages()
+		}
 		if o.node != nil {
 			o.node(&ncfg)
 		}
@@ -205,7 +210,10 @@ func (p *pool) member(name string, o memberOptions) *member {
 		if o.early {
 			begin = m.node.Begin
 		}
-		require.NoError(p.t, begin(context.Background()))
+		if err = begin(context.Background()); o.fails != nil {
+			*o.fails, err = err, nil
+		}
+		require.NoError(p.t, err)
 	}
 	m.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -215,6 +223,9 @@ func (p *pool) member(name string, o memberOptions) *member {
 			require.NoError(p.t, m.node.Stop(ctx))
 		}
 		m.session.Close()
+		if kept != nil {
+			require.NoError(p.t, kept.Close())
+		}
 		require.NoError(p.t, m.engine.Close(ctx))
 	})
 	p.t.Cleanup(m.stop)

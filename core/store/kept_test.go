@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,12 +18,91 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memdir"
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/vault"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
+
+// keeps is where a member of a test keeps its memory.
+type keeps interface {
+	open(ctx context.Context, anew bool) (vault.Vault, error)
+	pages() memory.HugePages
+	// kept returns the names of what is kept, at a moment at which no member uses it.
+	kept(t *testing.T) []string
+	// file opens what is kept under a name, and drop removes it.
+	file(t *testing.T, name string) *os.File
+	drop(t *testing.T, name string)
+}
+
+// whole is the number of segments that are kept with their ledgers. Nothing else is.
+func whole(t *testing.T, k keeps) int {
+	t.Helper()
+	n := 0
+	names := k.kept(t)
+	for _, name := range names {
+		if id, ok := strings.CutPrefix(name, "ledger-"); ok && slices.Contains(names, "memory-"+id) {
+			n++
+		}
+	}
+	require.Len(t, names, 2*n, "nothing else is kept")
+	return n
+}
+
+// eachVault runs a test in virtual time with files in memory of both page sizes, and with descriptors.
+func eachVault(t *testing.T, run func(t *testing.T, k keeps)) {
+	for name, start := range map[string]func(t *testing.T) keeps{
+		"descriptors": func(t *testing.T) keeps { return newShelf(t) },
+		"tmpfs":       func(t *testing.T) keeps { return &folder{dir: memdir.Tmpfs(t)} },
+		"hugetlbfs":   func(t *testing.T) keeps { return &folder{dir: memdir.HugePages(t, 24), huge: memory.Huge2M} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := start(t)
+			synctest.Test(t, func(t *testing.T) { run(t, k) })
+		})
+	}
+}
+
+// folder is a vault of files in a directory.
+type folder struct {
+	dir  string
+	huge memory.HugePages
+}
+
+func (f *folder) pages() memory.HugePages { return f.huge }
+
+func (f *folder) open(ctx context.Context, anew bool) (vault.Vault, error) {
+	return vault.Open(ctx, vault.Settings{Where: f.dir, Owner: "pool_s", Anew: anew})
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, "pool_s_0", name) }
+
+func (f *folder) kept(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(f.path(""))
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(t, err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func (f *folder) file(t *testing.T, name string) *os.File {
+	t.Helper()
+	file, err := os.OpenFile(f.path(name), os.O_RDWR, 0)
+	require.NoError(t, err)
+	return file
+}
+
+func (f *folder) drop(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, os.Remove(f.path(name)))
+}
 
 // shelf is a vault in this process, for tests in virtual time; those of core/vault and test/e2e have real ones.
 type shelf struct {
@@ -107,17 +188,24 @@ func (s *shelf) Drop(_ context.Context, name string) error {
 	return nil
 }
 
-// kept is the number of segments that the shelf has whole.
-func (s *shelf) kept() int {
+func (s *shelf) pages() memory.HugePages { return memory.HugeNone }
+
+func (s *shelf) kept(*testing.T) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for name := range s.files {
-		if id, ok := strings.CutPrefix(name, "ledger-"); ok && s.files["memory-"+id] != nil {
-			n++
-		}
-	}
-	return n
+	return slices.Collect(maps.Keys(s.files))
+}
+
+func (s *shelf) file(t *testing.T, name string) *os.File {
+	t.Helper()
+	f, err := s.Take(t.Context(), name)
+	require.NoError(t, err)
+	return f
+}
+
+func (s *shelf) drop(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, s.Drop(t.Context(), name))
 }
 
 // readable returns how many of n objects a member reads. A wrong byte fails the test.
@@ -163,9 +251,9 @@ func TestAStoreReturns(t *testing.T) {
 		{name: "after the master called it dead, other address", address: "s:2", away: 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, shelf := newPool(t, nil), newShelf(t)
-				o := memberOptions{segments: []uint64{1 << 20, 1 << 20}, vault: shelf}
+			eachVault(t, func(t *testing.T, k keeps) {
+				p := newPool(t, nil)
+				o := memberOptions{segments: []uint64{1 << 20, 1 << 20}, vault: k}
 				s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
 				putAll(t, m, 40, 8<<10)
 				require.NoError(t, m.BatchRemove(t.Context(), []string{"k7"}, true)[0])
@@ -204,14 +292,14 @@ func TestAStoreReturnsWithAnotherSize(t *testing.T) {
 		stays bool
 	}{{8 << 20, true}, {4 << 20, true}, {1 << 20, false}} {
 		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, shelf := newPool(t, nil), newShelf(t)
-				s, m := p.member("s:1", memberOptions{segments: []uint64{4 << 20}, vault: shelf}), p.member("c:1", memberOptions{})
+			eachVault(t, func(t *testing.T, k keeps) {
+				p := newPool(t, nil)
+				s, m := p.member("s:1", memberOptions{segments: []uint64{4 << 20}, vault: k}), p.member("c:1", memberOptions{})
 				putAll(t, m, 40, 8<<10)
 				s.stop()
-				s = p.member("s:1", memberOptions{segments: []uint64{c.size}, vault: shelf})
+				s = p.member("s:1", memberOptions{segments: []uint64{c.size}, vault: k})
 				require.Equal(t, c.size, s.node.Size())
-				require.Equal(t, len(s.node.Segments()), shelf.kept())
+				require.Equal(t, len(s.node.Segments()), whole(t, k))
 				if c.stays {
 					require.Equal(t, 40, readable(t, m, 40, 8<<10))
 				} else {
@@ -225,37 +313,43 @@ func TestAStoreReturnsWithAnotherSize(t *testing.T) {
 // TestWhatCannotBeUsedIsFreed: a store does not go on with memory whose ledger is damaged, is missing, or belongs to
 // another cluster.
 func TestWhatCannotBeUsedIsFreed(t *testing.T) {
-	spoil := map[string]func(t *testing.T, s *shelf, ledger string){
-		"damaged": func(t *testing.T, s *shelf, ledger string) {
-			_, err := s.files[ledger].WriteAt([]byte("?"), 4096+40)
+	spoil := map[string]func(t *testing.T, k keeps, id string){
+		"damaged": func(t *testing.T, k keeps, id string) {
+			f := k.file(t, "ledger-"+id)
+			defer f.Close()                                                                             //nolint:errcheck // It is memory.
+			b, err := unix.Mmap(int(f.Fd()), 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED) // A hugetlbfs permits no other way.
 			require.NoError(t, err)
+			b[4096+40] = '?'
+			require.NoError(t, unix.Munmap(b))
 		},
-		"no ledger": func(t *testing.T, s *shelf, ledger string) { require.NoError(t, s.Drop(t.Context(), ledger)) },
-		"no memory": func(t *testing.T, s *shelf, ledger string) {
-			require.NoError(t, s.Drop(t.Context(), "memory-"+ledger[7:]))
+		"no ledger": func(t *testing.T, k keeps, id string) { k.drop(t, "ledger-"+id) },
+		"no memory": func(t *testing.T, k keeps, id string) { k.drop(t, "memory-"+id) },
+		"too little memory": func(t *testing.T, k keeps, id string) {
+			f := k.file(t, "memory-"+id)
+			defer f.Close() //nolint:errcheck // It is memory.
+			if err := f.Truncate(0); errors.Is(err, unix.EPERM) {
+				t.Skip("a memfd has a seal against it")
+			}
 		},
-		"other cluster": nil,
+		"other cluster": func(t *testing.T, k keeps, _ string) {
+			other, err := node.OpenKept(t.Context(), k.open, "another", silent())
+			require.NoError(t, err)
+			require.NoError(t, other.Close())
+		},
 	}
 	for name, do := range spoil {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, shelf := newPool(t, nil), newShelf(t)
-				o := memberOptions{segments: []uint64{1 << 20}, vault: shelf}
+			eachVault(t, func(t *testing.T, k keeps) {
+				p := newPool(t, nil)
+				o := memberOptions{segments: []uint64{1 << 20}, vault: k}
 				s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
 				putAll(t, m, 10, 8<<10)
-				ledger := "ledger-" + s.node.Segments()[0].ID.String()
+				id := s.node.Segments()[0].ID.String()
 				s.stop()
-				if do != nil {
-					do(t, shelf, ledger)
-				} else {
-					k, err := node.OpenKept(t.Context(), shelf.open, "another", silent())
-					require.NoError(t, err)
-					require.NoError(t, k.Close())
-				}
+				do(t, k, id)
 				s = p.member("s:1", o)
 				require.Zero(t, readable(t, m, 10, 8<<10))
-				require.Equal(t, 1, shelf.kept())
-				require.Len(t, shelf.files, 2, "nothing else is kept")
+				require.Equal(t, 1, whole(t, k))
 				time.Sleep(15 * time.Minute) // The master forgets the process before.
 				putAll(t, m, 10, 8<<10)
 				s.stop()
@@ -321,7 +415,7 @@ func TestTheVaultIsFilledAgain(t *testing.T) {
 		putAll(t, m, 40, 8<<10)
 		shelf.clear()
 		time.Sleep(20 * time.Second)
-		require.Equal(t, 2, shelf.kept())
+		require.Equal(t, 2, whole(t, shelf))
 		s.stop()
 		p.member("s:1", o)
 		require.Equal(t, 40, readable(t, m, 40, 8<<10))
@@ -330,20 +424,116 @@ func TestTheVaultIsFilledAgain(t *testing.T) {
 
 // TestUnmountedMemoryIsNotKept: what an operator takes out of the pool does not come back.
 func TestUnmountedMemoryIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, shelf := newPool(t, nil), newShelf(t)
-		s := p.member("s:1", memberOptions{segments: []uint64{1 << 20}, vault: shelf})
+	eachVault(t, func(t *testing.T, k keeps) {
+		p := newPool(t, nil)
+		s := p.member("s:1", memberOptions{segments: []uint64{1 << 20}, vault: k})
 		ids, err := s.node.MountSegment(t.Context(), node.MountOptions{Size: 1 << 20})
 		require.NoError(t, err)
-		require.Equal(t, 2, shelf.kept())
+		require.Equal(t, 2, whole(t, k))
 		require.NoError(t, s.node.UnmountSegments(t.Context(), ids, 0))
-		require.Equal(t, 1, shelf.kept())
+		require.Equal(t, 1, whole(t, k))
 		ids = ids[:0]
 		for _, x := range s.node.Segments() {
 			ids = append(ids, x.ID)
 		}
 		require.NoError(t, s.node.UnmountSegments(t.Context(), ids, time.Minute))
 		s.stop()
-		require.Empty(t, shelf.files)
+		require.Empty(t, k.kept(t))
+	})
+}
+
+// logged returns a pool whose log is collected.
+func logged(t *testing.T) (*pool, *lines) {
+	t.Helper()
+	p, log := newPool(t, nil), &lines{}
+	p.log = slog.New(slog.NewTextHandler(log, nil))
+	return p, log
+}
+
+// TestALedgerThatCannotGrow: where the file system has no room for the ledger, a store goes on with all that it has, and
+// keeps it no longer.
+func TestALedgerThatCannotGrow(t *testing.T) {
+	k := &folder{dir: memdir.Mount(t, "tmpfs", "size=1100k,mode=0700")}
+	synctest.Test(t, func(t *testing.T) {
+		p, log := logged(t)
+		o := memberOptions{segments: []uint64{1 << 20}, vault: k}
+		s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+		putAll(t, m, 1200, 64)
+		require.Equal(t, 1200, readable(t, m, 1200, 64))
+		time.Sleep(20 * time.Second)
+		require.Positive(t, log.count("its ledger cannot grow"), "its ledger cannot grow")
+		require.Positive(t, log.count("no room for them"), "no room for them")
+		require.Zero(t, whole(t, k))
+		require.Equal(t, 1200, readable(t, m, 1200, 64))
+		require.NoError(t, m.Put(t.Context(), "new", content("new", 64), one))
+		s.stop()
+		p.member("s:1", o)
+		require.Zero(t, readable(t, m, 1200, 64), "it comes back without the objects, not with some of them")
+		require.Equal(t, 1, whole(t, k))
+	})
+}
+
+// TestALedgerThatCouldNotGrowIsNotRead: a process that dies before it has removed the files leaves no older ledger.
+func TestALedgerThatCouldNotGrowIsNotRead(t *testing.T) {
+	k := &folder{dir: memdir.Mount(t, "tmpfs", "size=1100k,mode=0700")}
+	synctest.Test(t, func(t *testing.T) {
+		p, log := logged(t)
+		o := memberOptions{segments: []uint64{1 << 20}, vault: k}
+		s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+		putAll(t, m, 1200, 64)
+		s.stop()
+		require.Equal(t, 1, whole(t, k))
+		p.member("s:1", o)
+		require.Zero(t, readable(t, m, 1200, 64))
+		require.Positive(t, log.count("kept memory cannot be used"), "kept memory cannot be used")
+	})
+}
+
+// TestAFullFileSystem: a store that finds no room for its memory does not start, says why, and leaves nothing behind.
+func TestAFullFileSystem(t *testing.T) {
+	k := &folder{dir: memdir.Mount(t, "tmpfs", "size=3m,mode=0700")}
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		m := newPool(t, nil).member("s:1", memberOptions{segments: []uint64{2 << 20, 2 << 20}, vault: k, fails: &err})
+		require.ErrorContains(t, err, "2 MiB are needed in a file")
+		require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
+		m.stop()
+		require.Empty(t, k.kept(t))
+	})
+}
+
+// TestPagesOfAnotherSize: a store whose pages are not those of the directory does not start, and takes nothing away.
+func TestPagesOfAnotherSize(t *testing.T) {
+	k := &folder{dir: memdir.Tmpfs(t)}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, nil)
+		o := memberOptions{segments: []uint64{1 << 20}, vault: k}
+		p.member("s:1", o).stop()
+		kept, err := node.OpenKept(t.Context(), k.open, "pool", silent())
+		require.NoError(t, err)
+		cfg := node.DefaultConfig()
+		cfg.Segments, cfg.Kept, cfg.HugePages = o.segments, kept, memory.Huge2M
+		require.ErrorContains(t, cfg.Validate(), "set store.use_hugepage")
+		require.NoError(t, kept.Close())
+		require.Equal(t, 1, whole(t, k))
+	})
+}
+
+// TestRemovedFiles: an operator may remove the files of a store that runs. It goes on, and says once that they are gone.
+func TestRemovedFiles(t *testing.T) {
+	k := &folder{dir: memdir.Tmpfs(t)}
+	synctest.Test(t, func(t *testing.T) {
+		p, log := logged(t)
+		o := memberOptions{segments: []uint64{1 << 20}, vault: k}
+		s, m := p.member("s:1", o), p.member("c:1", memberOptions{})
+		putAll(t, m, 40, 8<<10)
+		require.NoError(t, os.RemoveAll(k.path("")))
+		time.Sleep(time.Minute)
+		require.Equal(t, 40, readable(t, m, 40, 8<<10))
+		require.Equal(t, 1, log.count("the memory of this store is not kept any more"))
+		s.stop()
+		p.member("s:1", o)
+		require.Zero(t, readable(t, m, 40, 8<<10))
+		require.Equal(t, 1, whole(t, k))
 	})
 }
