@@ -20,6 +20,9 @@ type directory struct {
 	folder *os.File
 }
 
+// mostRaces bounds how often a folder may be removed by a process that ends while another one opens it.
+const mostRaces = 16
+
 // claim opens the files of an owner in the directory at path. It returns ErrTaken while another process has them.
 // Where kept is set, it returns ErrNotKept if there are none.
 func claim(path, owner string, kept bool) (*directory, error) {
@@ -123,7 +126,7 @@ func temporary(folder *os.File) (*os.File, error) {
 
 // lock opens and locks the folder of an owner. It makes it unless kept is set.
 func (v *directory) lock(base int, owner string, kept bool) error {
-	for {
+	for range mostRaces {
 		if err := unix.Mkdirat(base, owner, 0o700); !kept && err != nil && !errors.Is(err, unix.EEXIST) {
 			return os.NewSyscallError("mkdirat", err)
 		}
@@ -152,6 +155,7 @@ func (v *directory) lock(base int, owner string, kept bool) error {
 			return err
 		}
 	}
+	return fmt.Errorf("%w: the folder was removed %d times while it was opened", ErrTaken, mostRaces)
 }
 
 // same reports whether name in a folder is what fd has open.

@@ -130,8 +130,8 @@ func TestARemovedFile(t *testing.T) {
 	require.NoError(t, os.RemoveAll(folder))
 	other, err := Open(t.Context(), settings(dir))
 	require.NoError(t, err, "the lock went with the folder")
-	require.NoError(t, keep(other, "m", "of another"))
 	require.NoError(t, v.Close())
+	require.NoError(t, keep(other, "m", "of another"))
 	require.Equal(t, "of another", func() string {
 		f, err := other.Take(t.Context(), "m")
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/bench/chaos"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
@@ -90,4 +91,30 @@ func TestNothingWrongAndNothingLost(t *testing.T) {
 		}
 	}
 	assert.Equal(t, len(least)-1, seen, "every fault has a row")
+}
+
+// TestMemoryInFiles kills stores and the whole pool whose memory lies in files, with neither a keeper nor systemd.
+func TestMemoryInFiles(t *testing.T) {
+	programs.Long(t)
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		t.Skipf("/dev/shm is no tmpfs: %v", err)
+	}
+	out := programs.Must(t, programs.Spec{
+		Program: filepath.Join(bin, "mooncake"),
+		Args:    []string{"bench", "chaos", "store-kill", "store-term", "pool-kill", "--keep-dir", "/dev/shm", "--rounds", "2", "--client-ttl", "3s", "-o", "json"},
+		Limit:   chaosLimit,
+	})
+	var rows chaos.Rows
+	require.NoError(t, json.Unmarshal([]byte(out), &rows), out)
+	t.Log(out)
+	require.Len(t, rows, 3)
+	for _, r := range rows {
+		assert.Zero(t, r.Wrong, "%s: %q", r.Fault, r.Details)
+		assert.GreaterOrEqual(t, r.Readable, least[r.Fault], "keys that are readable after %s", r.Fault)
+		assert.Equal(t, 2, r.Rounds, r.Fault)
+	}
+	left, err := filepath.Glob("/dev/shm/mooncake-chaos-*")
+	require.NoError(t, err)
+	assert.Empty(t, left, "the files go with the pool")
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,22 +41,33 @@ func (p *pool) eventuallyGets(t *testing.T, key string) {
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
-// TestKeptByAKeeper: what a store has outlives kill -9, SIGTERM, another size, and the end of the whole pool.
-func TestKeptByAKeeper(t *testing.T) {
+// TestKept: what a store has outlives kill -9, SIGTERM, another size, and the end of the whole pool: with a keeper, and
+// in files.
+func TestKept(t *testing.T) {
+	t.Run("keeper", func(t *testing.T) {
+		socket := filepath.Join(t.TempDir(), "keep.sock")
+		start(t, "keeper", "mooncake", "keep", "--socket", socket)
+		testKept(t, "--keep", socket)
+	})
+	t.Run("tmpfs", func(t *testing.T) { testKept(t, "--keep", tmpfs(t)) })
+	t.Run("hugetlbfs", func(t *testing.T) {
+		testKept(t, "--keep", hugetlbfs(t, 64), "--use_hugepage", "--local_buffer_size", "0", "--mmap_arena_pool_size", "0")
+	})
+}
+
+func testKept(t *testing.T, flags ...string) {
 	p := startPool(t, 0)
-	socket := filepath.Join(t.TempDir(), "keep.sock")
-	start(t, "keeper", "mooncake", "keep", "--socket", socket)
-	flags := []string{"--keep", socket, "--global_segment_size", "32MiB"}
-	s := p.keptStore(t, flags...)
+	sized := func(size string) []string { return append([]string{"--global_segment_size", size}, flags...) }
+	s := p.keptStore(t, sized("32MiB")...)
 	p.waitMounted(t, 1)
 	p.mustPutGet(t, "k")
 
 	s.Kill()
-	s = p.keptStore(t, flags...)
+	s = p.keptStore(t, sized("32MiB")...)
 	p.eventuallyGets(t, "k")
 
 	require.NoError(t, s.Stop(t.Context()))
-	s = p.keptStore(t, "--keep", socket, "--global_segment_size", "64MiB")
+	s = p.keptStore(t, sized("64MiB")...)
 	p.eventuallyGets(t, "k")
 	p.waitMounted(t, 2)
 	says(t, s, "segments_found=1")
@@ -63,10 +75,82 @@ func TestKeptByAKeeper(t *testing.T) {
 	s.Kill()
 	p.master.Kill()
 	p.startMaster(t)
-	s = p.keptStore(t, flags...)
+	s = p.keptStore(t, sized("32MiB")...)
 	p.eventuallyGets(t, "k")
 	p.waitMounted(t, 1)
 	says(t, s, "kept memory does not fit")
+}
+
+// tmpfs returns a directory of a tmpfs.
+func tmpfs(t *testing.T) string {
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		t.Skipf("/dev/shm is no tmpfs: %v", err)
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "mooncake-e2e-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// hugetlbfs mounts one and makes pages of 2 MiB for it, if the machine permits it.
+func hugetlbfs(t *testing.T, pages int) string {
+	const pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+	more := func(n int) error {
+		b, err := os.ReadFile(pool)
+		if err != nil {
+			return err
+		}
+		had, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		require.NoError(t, err)
+		return os.WriteFile(pool, []byte(strconv.Itoa(had+n)), 0)
+	}
+	if err := more(pages); err != nil {
+		t.Skipf("huge pages cannot be made: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, more(-pages)) })
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "hugetlbfs", 0, "pagesize=2M,mode=0700"); err != nil {
+		t.Skipf("a hugetlbfs cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return dir
+}
+
+// TestTwoStoresInOneDirectory: each has memory of its own there, and finds it again. A peer of the host reads it, though
+// not as shared memory.
+func TestTwoStoresInOneDirectory(t *testing.T) {
+	dir := tmpfs(t)
+	p := startPool(t, 0)
+	flags := []string{"--keep", dir, "--global_segment_size", "32MiB"}
+	a, b := p.keptStore(t, flags...), p.keptStore(t, flags...)
+	p.waitMounted(t, 2)
+	folders, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, folders, 2)
+	keys := []string{"k0", "k1", "k2", "k3", "k4", "k5"}
+	for _, key := range keys {
+		p.mustPutGet(t, key)
+	}
+	says(t, a, "files take no seals")
+	a.Kill()
+	b.Kill()
+	a, b = p.keptStore(t, flags...), p.keptStore(t, flags...)
+	for _, key := range keys {
+		p.eventuallyGets(t, key)
+	}
+	for _, s := range []*cluster.Proc{a, b} {
+		says(t, s, "segments_found=1")
+	}
+}
+
+// TestADirectoryThatIsRefused: a store says what is wrong with it and what to do.
+func TestADirectoryThatIsRefused(t *testing.T) {
+	for where, says := range map[string]string{"/dev/shm": "mkdir -m 700 /dev/shm/mooncake", "/dev/null": "is a device"} {
+		r := programs.Run(t, programs.Spec{Program: filepath.Join(bin, "mooncake"), Args: []string{"store", "--keep", where}, Env: programs.Environ()})
+		require.NotZero(t, r.Code)
+		require.Contains(t, r.Stderr, says)
+	}
 }
 
 // TestAStoreStartsAKeeper: with the word keeper a store starts one that outlives it.

@@ -36,8 +36,10 @@ type Options struct {
 	ClientTTL time.Duration
 	// Etcd is the program that elects one of several masters; without it those faults are left out.
 	Etcd string
-	// Keep runs a keeper beside the stores, so that their memory outlives their processes.
-	Keep bool
+	// Keep makes the memory of the stores outlive their processes: in files in KeepDir, or with a keeper if that
+	// is empty.
+	Keep    bool
+	KeepDir string
 	// Balance has all keys removed at the end of a round, and checks that all memory is free then; only with Keep.
 	Balance bool
 	// Recovery bounds the wait for each kind of call to succeed after a fault, and Patience the time

@@ -29,6 +29,7 @@ type pool struct {
 	host    string
 	folder  string        // of the keeper's socket, of etcd and of the members, empty for none
 	keeper  *cluster.Proc // nil for none
+	files   string        // where the stores have their memory, empty for nowhere
 	etcd    *etcd         // nil for one master, and where the masters run etcd
 	members members       // of the masters, nil where they run none
 	masters []*cluster.Proc
@@ -114,10 +115,14 @@ func (p *pool) startAll() error {
 	return err
 }
 
-// startKeeper starts the keeper. It outlives every fault.
+// startKeeper starts the keeper, or makes the directory in its place. They outlive every fault.
 func (p *pool) startKeeper() (err error) {
 	if !p.opts.Keep {
 		return nil
+	}
+	if p.opts.KeepDir != "" {
+		p.files, err = os.MkdirTemp(p.opts.KeepDir, "mooncake-chaos-")
+		return err
 	}
 	p.keeper, err = cluster.Start(cluster.Spec{Name: "keeper", Program: p.program, Args: []string{"keep", "--socket", p.keep()}, Env: p.opts.Environ})
 	return err
@@ -125,8 +130,11 @@ func (p *pool) startKeeper() (err error) {
 
 // keep is where the stores keep their memory.
 func (p *pool) keep() string {
-	if !p.opts.Keep {
+	switch {
+	case !p.opts.Keep:
 		return "off"
+	case p.files != "":
+		return p.files
 	}
 	return filepath.Join(p.folder, "keep.sock")
 }
@@ -233,8 +241,10 @@ func (p *pool) close() error {
 	if p.keeper != nil {
 		err = errors.Join(err, p.keeper.Stop(ctx))
 	}
-	if p.folder != "" {
-		err = errors.Join(err, os.RemoveAll(p.folder))
+	for _, folder := range []string{p.files, p.folder} {
+		if folder != "" {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
 	}
 	return err
 }

@@ -161,6 +161,7 @@ func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f.DurationVar(&o.ClientTTL, "client-ttl", 0, "how long the master lets a store be silent (default the master's)")
 	f.BoolVar(&o.Keep, "keep", o.Keep, "run 'mooncake keep' beside the stores, so that their memory outlives their processes")
 	f.BoolVar(&o.Balance, "balance", o.Balance, "remove all keys after a round, and check that all memory is free then; not with --keep=false")
+	f.StringVar(&o.KeepDir, "keep-dir", "", "in place of the keeper, let the stores have their memory in files in this directory of a tmpfs")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 
