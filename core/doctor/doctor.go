@@ -74,6 +74,7 @@ func checks() []check {
 		{"transparent hugepages", (*exam).node, (*exam).transparent},
 		{"numa", (*exam).node, (*exam).numa},
 		{"shared memory", (*exam).node, (*exam).shm},
+		{"kept memory", (*exam).keepsFiles, (*exam).kept},
 		{"memlock", (*exam).node, (*exam).memlock},
 		{"open files", always, (*exam).files},
 		{"rdma", (*exam).node, (*exam).rdma},

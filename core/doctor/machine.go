@@ -16,6 +16,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/vault"
 )
 
 // Machine is how the checks see a machine. The functions that take a context are called once, and
@@ -29,6 +30,8 @@ type Machine struct {
 	Home string
 	// Clock reads its clocks.
 	Clock func() (Clock, error)
+	// Kept says what a directory has of kept memory, as vault.Survey does.
+	Kept func(path string) (vault.Found, error)
 	// Master asks the master at host:port whether it serves and returns its version.
 	Master func(ctx context.Context, address string) (version string, err error)
 	// Leader asks which master leads, as package open does.
@@ -55,7 +58,7 @@ func ThisMachine(master func(context.Context, string) (string, error)) Machine {
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Master: master, Leader: askLeader, Metadata: askMetadata}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Master: master, Leader: askLeader, Metadata: askMetadata}
 }
 
 func readClock() (Clock, error) {

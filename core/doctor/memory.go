@@ -41,6 +41,9 @@ func (e *exam) memory(context.Context) Result {
 	need := uint64(0)
 	if e.node() {
 		need = e.hard(1) + e.wish(1)
+		if e.directory().DAX {
+			need -= uint64(e.cfg.Store.GlobalSegmentSize) // It is no memory of the machine.
+		}
 		found += fmt.Sprintf("; %s for segment and buffers", memory.Human(need))
 	}
 	if err := l.Check(need); err != nil {
@@ -144,6 +147,7 @@ func (e *exam) hugepages(context.Context) Result {
 			"boot with hugepagesz="+strings.TrimSuffix(page.String(), "B")+off)
 	}
 	hard := e.hard(uint64(page))
+	hard -= min(e.reused(), hard) // It has these pages.
 	if err := pool.Check(hard); err != nil {
 		return fail(found, "the node refuses to start: "+cause(err), shortageStep(err, "raise the container's limit on huge pages")+off)
 	}

@@ -139,3 +139,32 @@ func TestARemovedFile(t *testing.T) {
 	}(), "the first one does not touch what is there now")
 	require.NoError(t, other.Close())
 }
+
+// TestSurvey: what is in use and what is not can be seen, and a look changes nothing.
+func TestSurvey(t *testing.T) {
+	dir := memdir.Tmpfs(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	idle, err := Open(t.Context(), settings(dir))
+	require.NoError(t, err)
+	require.NoError(t, keep(idle, "m", "memory"))
+	s := settings(dir)
+	s.Owner = "other"
+	used, err := Open(t.Context(), s)
+	require.NoError(t, err)
+	require.NoError(t, idle.Close())
+	page := uint64(os.Getpagesize())
+	for range 2 {
+		found, err := Survey(dir)
+		require.NoError(t, err)
+		require.False(t, found.DAX)
+		require.ElementsMatch(t, []Left{{Folder: "pool_node_1_0", Bytes: page}, {Folder: "other_0", Used: true}}, found.Left)
+		for _, l := range found.Left {
+			require.Equal(t, l.Folder == "other_0", l.Of("other"))
+		}
+	}
+	require.NoError(t, used.Close())
+	_, err = Survey(filepath.Join(dir, "file"))
+	require.ErrorIs(t, err, unix.ENOTDIR)
+	_, err = Survey("/dev/shm")
+	require.ErrorContains(t, err, "other users can write")
+}

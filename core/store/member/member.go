@@ -75,7 +75,7 @@ func (m *Member) openKept(ctx context.Context) error {
 	if m.keep.Program == "" || m.cfg.GlobalSegmentSize == 0 {
 		return nil
 	}
-	s := vault.Settings{Where: m.cfg.Keep, Owner: m.cfg.ClusterID + "_" + m.cfg.LocalHostname, KeepTime: m.cfg.KeepTime, Program: m.keep.Program, Env: os.Getenv}
+	s := vault.Settings{Where: m.cfg.Keep, Owner: vault.OwnerOf(m.cfg.ClusterID, m.cfg.LocalHostname), KeepTime: m.cfg.KeepTime, Program: m.keep.Program, Env: os.Getenv}
 	var err error
 	m.kept, err = node.OpenKept(ctx, func(ctx context.Context, anew bool) (vault.Vault, error) {
 		s.Anew = anew
