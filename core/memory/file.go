@@ -73,13 +73,21 @@ func adopt(f *os.File, size uint64) (int, error) {
 	}
 	if info.Size() == 0 {
 		if err := f.Truncate(int64(size)); err != nil {
-			return -1, mapError(size, err)
+			return -1, err
 		}
 		seal(int(f.Fd()))
 	} else if uint64(info.Size()) != size {
 		return -1, fmt.Errorf("the memory has %d bytes instead of %d", info.Size(), size)
 	}
 	return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// seal makes the size of a memfd final. A process that maps memory of another is safe from its owner only if the
+// memory cannot shrink. Without the seal, which any memfd takes and no other file, no other process maps it. The
+// last seal keeps the processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the
+// next process of a plugin from mapping the memory.
+func seal(fd int) {
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 }
 
 // isEmpty reports whether a file has no content yet.

@@ -69,7 +69,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestAHoleIsFilled: a page that somebody took out of a file is there again before a block is used.
+// TestAHoleIsFilled: a page that was taken out of a file is there again before a block is used.
 func TestAHoleIsFilled(t *testing.T) {
 	f := create(t, memdir.Tmpfs(t))
 	const size = 1 << 20

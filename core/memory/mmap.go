@@ -107,14 +107,6 @@ func open(size uint64, o Options, k kernel) (int, error) {
 	return fd, nil
 }
 
-// seal makes the size of a memfd final. A process that maps memory of another is safe from its owner only if the
-// memory cannot shrink. Without the seal, which any memfd takes and no other file, no other process maps it. The
-// last seal keeps the processes that get the descriptor from adding others: F_SEAL_FUTURE_WRITE would keep the
-// next process of a plugin from mapping the memory.
-func seal(fd int) {
-	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
-}
-
 // mapAt maps size bytes for reading and writing: at an address if it is not 0 and not in use, else anywhere.
 func mapAt(at, size uint64, fd, flags int) ([]byte, error) {
 	const access = unix.PROT_READ | unix.PROT_WRITE

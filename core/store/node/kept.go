@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -168,20 +166,14 @@ func (s *leftSegment) complete() error {
 	return nil
 }
 
-// pagesOf returns the size of the pages of a file.
-func pagesOf(f *os.File) (memory.HugePages, error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return 0, fmt.Errorf("fstatfs: %w", err)
+// newLedger makes empty memory for a ledger.
+func (k *Kept) newLedger() (*ledgerMemory, error) {
+	f, err := k.make("mooncake-ledger", memory.HugeNone)
+	if err != nil {
+		return nil, err
 	}
-	if st.Type == unix.HUGETLBFS_MAGIC {
-		return memory.HugePages(st.Bsize), nil
-	}
-	return memory.HugeNone, nil
+	return newLedgerMemory(f)
 }
-
-// pageSize is the size of pages in bytes.
-func pageSize(huge memory.HugePages) uint64 { return max(uint64(huge), uint64(os.Getpagesize())) }
 
 // make makes the file of a segment's memory or of its ledger.
 func (k *Kept) make(name string, huge memory.HugePages) (*os.File, error) {

@@ -37,12 +37,8 @@ type ledgerMemory struct {
 // mapping is what a ledgerMemory has mapped. Nothing refers to it any more when it is unmapped.
 type mapping struct{ b []byte }
 
-// newLedger makes empty memory.
-func (k *Kept) newLedger() (*ledgerMemory, error) {
-	f, err := k.make("mooncake-ledger", memory.HugeNone)
-	if err != nil {
-		return nil, err
-	}
+// newLedgerMemory makes empty memory in an empty file, which is the memory's from then on.
+func newLedgerMemory(f *os.File) (*ledgerMemory, error) {
 	huge, err := pagesOf(f)
 	if err == nil {
 		err = extend(f, 0, int(pageSize(huge)))
@@ -145,3 +141,18 @@ func (l *ledgerMemory) moveOut(n int) error {
 	l.replace(b)
 	return nil
 }
+
+// pagesOf returns the size of the pages of a file.
+func pagesOf(f *os.File) (memory.HugePages, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("fstatfs: %w", err)
+	}
+	if st.Type == unix.HUGETLBFS_MAGIC {
+		return memory.HugePages(st.Bsize), nil
+	}
+	return memory.HugeNone, nil
+}
+
+// pageSize is the size of pages in bytes.
+func pageSize(huge memory.HugePages) uint64 { return max(uint64(huge), uint64(os.Getpagesize())) }

@@ -65,7 +65,7 @@ func (n *Node) allocate(ctx context.Context) error {
 	for i, size := range sizes {
 		more, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil)
 		if err != nil {
-			n.forget(context.WithoutCancel(ctx), made) // The node does not start: nobody needs it.
+			n.forget(context.WithoutCancel(ctx), made) // The node does not start, and the next one makes its own.
 			return err
 		}
 		made = append(made, more...)
