@@ -37,12 +37,13 @@ func TestFiles(t *testing.T) {
 	}{
 		"tmpfs": {dir: memdir.Tmpfs}, "ramfs": {dir: func(t testing.TB) string { return memdir.Mount(t, "ramfs", "") }},
 		"hugetlbfs": {dir: func(t testing.TB) string { return memdir.HugePages(t, 4) }, huge: Huge2M},
+		"dax":       {dir: memdir.DAX},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const size = 4 << 20
 			f := create(t, c.dir(t))
 			require.True(t, InFile(f))
-			require.True(t, OfMachine(f))
+			require.Equal(t, name != "dax", OfMachine(f))
 			b, err := Allocate(size, Options{File: f, HugePages: c.huge, Promise: true})
 			require.NoError(t, err)
 			require.Len(t, b.Bytes(), size)

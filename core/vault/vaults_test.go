@@ -20,6 +20,7 @@ func eachPlace(t *testing.T, run func(t *testing.T, path string)) {
 		"keeper":    func(t *testing.T) string { return startKeeper(t, DefaultKeeperConfig()) },
 		"tmpfs":     func(t *testing.T) string { return memdir.Tmpfs(t) },
 		"hugetlbfs": func(t *testing.T) string { return memdir.HugePages(t, 16) },
+		"dax":       func(t *testing.T) string { return memdir.DAX(t) },
 	} {
 		t.Run(name, func(t *testing.T) { run(t, start(t)) })
 	}

@@ -39,6 +39,22 @@ func Mount(t testing.TB, kind, options string) string {
 	return dir
 }
 
+// DAXVariable names the environment variable with a directory of a file system that is mounted with -o dax.
+const DAXVariable = "MOONCAKE_TEST_DAX"
+
+// DAX returns an empty directory of such a file system, and skips the test where the variable names none.
+func DAX(t testing.TB) string {
+	t.Helper()
+	where := os.Getenv(DAXVariable)
+	if where == "" {
+		t.Skipf("%s names no directory of a DAX file system", DAXVariable)
+	}
+	dir, err := os.MkdirTemp(where, "mooncake-test")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
 // pool is the file with the number of huge pages of 2 MiB, and free that with those that no process has.
 const (
 	pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
