@@ -46,7 +46,7 @@ const (
 
 // electedModules are a master that is one of several. Its RPC port is open only while it leads; the admin
 // port serves in every role.
-func electedModules() Role {
+func electedModules() fx.Option {
 	return fx.Options(
 		pluginhost.Module(),
 		fx.Module("app/elected", fx.Provide(provideElected, handlerOfElected, provideEmbedded)),
@@ -66,6 +66,8 @@ type elected struct {
 
 	etcd     *embedded.Server // nil where etcd runs elsewhere
 	backend  ha.Backend
+	delay    func(after ha.View) time.Duration // see campaign.Config
+	follows  func(leader ha.View) bool         // whether this master follows a leader, nil for always
 	campaign *campaign.Campaign
 	current  atomic.Pointer[generation]
 }
@@ -90,13 +92,19 @@ func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memor
 	if e.backend, err = backendOf(cfg, etcd, log); err != nil {
 		return nil, err
 	}
-	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: log})
-	return e, e.renew()
+	return e, e.init()
+}
+
+// init makes the campaign and the first master.
+func (e *elected) init() error {
+	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: e.log, Delay: e.delay})
+	return e.renew()
 }
 
 // address is where clients of other machines reach this master.
-func (e *elected) address() string {
-	m := e.cfg.Master
+func (e *elected) address() string { return addressOf(e.cfg.Master) }
+
+func addressOf(m config.Master) string {
 	return net.JoinHostPort(ports.Concrete(m.RPCAddress), strconv.Itoa(m.RPCPort))
 }
 
@@ -129,20 +137,21 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 	lc.Append(fx.Hook{
 		OnStart: func(start context.Context) error {
 			m := e.cfg.Master
-			if err := e.tryPort(start); err != nil {
+			if err := tryPort(start, m); err != nil {
 				return err
 			}
 			if m.EnableMultiTenants { // It reads the quotas where this master leads, and must not end it elsewhere.
 				signal.Notify(hangups, syscall.SIGHUP)
 			}
-			if ports.IsWildcard(m.RPCAddress) {
-				e.log.Warn("no rpc_address is given: clients are told the first address of this machine", "address", e.address())
-			}
-			e.log.Info("this master is one of several", "address", e.address(), "cluster", m.ClusterID, "backend", m.HABackendType, "at", m.HABackend())
+			introduce(m, e.log)
 			go func() {
 				defer close(done)
-				defer yieldWhileLeading(ctx, e.etcd, e.campaign, e.log)()
-				if err := e.campaign.Run(ctx); err != nil {
+				err := agree(ctx, e.backend, 1, e.log)
+				if err == nil {
+					defer yieldWhileLeading(ctx, e.etcd, e.campaign, e.log)()
+					err = e.campaign.Run(ctx)
+				}
+				if err != nil {
 					e.fail(err)
 				}
 			}()
@@ -160,16 +169,24 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 }
 
 // tryPort opens the RPC port for a moment: a master that cannot should not be elected.
-func (e *elected) tryPort(ctx context.Context) error {
-	ln, err := ports.Listen(ctx, "master", e.cfg.Master.RPCAddress, e.cfg.Master.RPCPort, "rpc_port")
+func tryPort(ctx context.Context, m config.Master) error {
+	ln, err := ports.Listen(ctx, "master", m.RPCAddress, m.RPCPort, "rpc_port")
 	if err != nil {
 		return err
 	}
 	return ln.Close()
 }
 
-// open opens the RPC port, which another process may have used for a moment while it was closed.
-func (e *elected) open(ctx context.Context, p *server.Port) error {
+// introduce logs what a master is.
+func introduce(m config.Master, log *slog.Logger) {
+	if ports.IsWildcard(m.RPCAddress) {
+		log.Warn("no rpc_address is given: clients are told the first address of this machine", "address", addressOf(m))
+	}
+	log.Info("this master is one of several", "address", addressOf(m), "cluster", m.ClusterID, "cells", m.Cells, "backend", m.HABackendType, "at", m.HABackend())
+}
+
+// openPort opens the RPC port, which another process may have used for a moment while it was closed.
+func openPort(ctx context.Context, p *server.Port) error {
 	for by := time.Now().Add(portPatience); ; {
 		err := p.Open(ctx)
 		if !errors.Is(err, syscall.EADDRINUSE) || !time.Now().Before(by) {
@@ -207,7 +224,7 @@ func (e *elected) Lead(ctx context.Context, l ha.Leadership) error {
 	g.quotas.Look(look) // They may have changed while this master followed.
 	cancel()
 	g.service.Lead(l, l.View().Version)
-	if err := e.open(ctx, g.port); err != nil {
+	if err := openPort(ctx, g.port); err != nil {
 		return err
 	}
 	g.service.Recover(ctx)
@@ -227,6 +244,30 @@ const followInterval = time.Second
 
 // Follow implements campaign.Master.
 func (e *elected) Follow(ctx context.Context, leader ha.View) {
+	if e.follows == nil {
+		e.follow(ctx, leader)
+		return
+	}
+	for ctx.Err() == nil {
+		if e.follows(leader) {
+			e.follow(ctx, leader)
+		}
+		if g := e.current.Load(); ctx.Err() == nil && g.started { // Another one follows now.
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+			if err := e.Forget(stop); err != nil {
+				e.log.Error("what this master knew is not dropped", "error", err)
+			}
+			cancel()
+		}
+		select {
+		case <-time.After(followInterval):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// follow follows a leader until ctx ends or another master does.
+func (e *elected) follow(ctx context.Context, leader ha.View) {
 	g := e.current.Load()
 	if err := e.learn(ctx, g); err != nil {
 		if ctx.Err() == nil {
@@ -241,7 +282,7 @@ func (e *elected) Follow(ctx context.Context, leader ha.View) {
 	}
 	defer m.Close() //nolint:errcheck // Its calls have ended.
 	address := net.JoinHostPort(ports.Concrete(e.cfg.Master.RPCAddress), strconv.Itoa(g.follow.Number()))
-	for told := false; ; {
+	for told := false; e.follows == nil || e.follows(leader); {
 		call, cancel := context.WithTimeout(ctx, followInterval)
 		if err := m.Follow(call, address); errs.Is(err, errs.NotSupported) && !told {
 			e.log.Warn("the leader is of an earlier release, from which this master does not learn: if it takes over, it reads all ledgers first", "leader", leader.Address, "error", err)
@@ -301,14 +342,34 @@ func (e *elected) Forget(ctx context.Context) error {
 	return e.renew()
 }
 
-func (e *elected) status() metrics.Status {
-	s := e.campaign.Status()
+func (e *elected) status() metrics.Status { return statusOf(e.campaign, e.etcd) }
+
+func statusOf(c *campaign.Campaign, etcd *embedded.Server) metrics.Status {
+	s := c.Status()
 	out := metrics.Status{Role: "standby", State: string(s.State), Ready: s.State == campaign.Serving, Leader: s.View.Address, View: s.View.Version}
 	if out.Ready {
 		out.Role = "leader"
 	}
-	if e.etcd != nil {
-		out.Etcd = string(e.etcd.State())
+	if etcd != nil {
+		out.Etcd = string(etcd.State())
 	}
 	return out
+}
+
+// agree makes the number of cells that of the cluster, once etcd answers, or until ctx ends. An error is that of a cluster that
+// has another one.
+func agree(ctx context.Context, b ha.Backend, n int, log *slog.Logger) error {
+	c, ok := b.(ha.Cells)
+	for ok && ctx.Err() == nil {
+		err := c.Agree(ctx, n)
+		if err == nil || errs.Is(err, errs.InvalidParams) {
+			return err
+		}
+		log.Debug("the number of cells is not agreed upon yet, trying on", "error", err)
+		select {
+		case <-time.After(agreePause):
+		case <-ctx.Done():
+		}
+	}
+	return nil
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // masterModules are a master without ports.
-func masterModules() Role { return fx.Options(pluginhost.Module(), servedModules()) }
+func masterModules() fx.Option { return fx.Options(pluginhost.Module(), servedModules()) }
 
 // servedModules are a master without ports, with the plugins of its process.
-func servedModules() Role {
+func servedModules() fx.Option {
 	return fx.Options(
 		quota.Module(),
 		kvevents.Module(),

@@ -40,6 +40,9 @@ func Master(cfg config.Config, builtins []plugin.Factory) Role {
 	if err != nil {
 		return fx.Error(err)
 	}
+	if cfg.Master.EnableHA && cfg.Master.Cells > 1 {
+		return fx.Options(supply(cfg, builtins), metahttp.EmbeddedModule(), celledModules())
+	}
 	if cfg.Master.EnableHA {
 		return fx.Options(supply(cfg, builtins), metahttp.EmbeddedModule(), electedModules())
 	}

@@ -35,6 +35,9 @@ type Master struct {
 	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
+	Cells     int `koanf:"cells" default:"1" range:"1..64" doc:"into how many cells the key space is cut, each with a leader of its own among the masters; fixed when the cluster begins, the same for all masters, and above 1 with enable_ha over etcd only"`
+	CellsPort int `koanf:"cells_port" default:"0" range:"0..65535" doc:"port at which the first cell is served where this master leads it, the others at the ports after it; 0 takes free ones. Not used with one cell"`
+
 	EnableHA            bool          `koanf:"enable_ha" default:"false" doc:"be one of several masters, of which the one that a service elects serves; the RPC port is open only there"`
 	HABackendType       string        `koanf:"ha_backend_type" default:"etcd" enum:"etcd|redis|k8s|embedded" doc:"what elects the leader; embedded is an etcd of which each master runs one member"`
 	HABackendConnstring string        `koanf:"ha_backend_connstring" default:"" doc:"where that is: host:port;host:port of etcd, also with etcd:// or https:// before it; redis://host:port; namespace/lease of Kubernetes. Empty takes etcd_endpoints"`

@@ -87,6 +87,16 @@ func (l *loader) checkKVEvents(m Master) {
 // checkHA refuses an election that could not take place.
 func (l *loader) checkHA(c Config) {
 	m := c.Master
+	if m.Cells > 1 {
+		switch {
+		case !m.EnableHA:
+			l.between(pair{"master.cells", strconv.Itoa(m.Cells)}, "needs", pair{"master.enable_ha", "false"}, "must be true with")
+		case m.HABackendType != "etcd" && m.HABackendType != HAEmbedded:
+			l.between(pair{"master.cells", strconv.Itoa(m.Cells)}, "needs etcd, not", pair{"master.ha_backend_type", m.HABackendType}, "must be etcd or embedded with")
+		case m.CellsPort+m.Cells > 65536:
+			l.between(pair{"master.cells_port", strconv.Itoa(m.CellsPort)}, "leaves too few ports for", pair{"master.cells", strconv.Itoa(m.Cells)}, "must fit in the ports from")
+		}
+	}
 	if !m.EnableHA {
 		return
 	}

@@ -52,6 +52,39 @@ type Backend interface {
 	Depose(ctx context.Context, view View) error
 }
 
+// Cells is a Backend of a pool that may be cut into cells (core/cells), each of which is led like a cluster.
+type Cells interface {
+	Backend
+	// Count returns the number of cells, 0 while it is not known because no master has begun the pool.
+	Count(ctx context.Context) (int, error)
+	// Agree makes n the number of cells of a pool that has not begun. InvalidParams for a pool that has another number.
+	Agree(ctx context.Context, n int) error
+	// Cell returns the backend of the cell that is led under a name. It uses the connections of this one, and ends with it.
+	Cell(cluster string) Backend
+	// Join lists a master among those that run, until ctx ends, and passes them to changed, in the order of their names, at
+	// first and after each change. self is asked from time to time.
+	Join(ctx context.Context, self func() Member, changed func(masters []Member))
+}
+
+// Member is a master of a pool of several cells.
+type Member struct {
+	// Name is the address at which it serves the whole pool where it leads.
+	Name string `json:"-"`
+	// Admin is the address of its admin port.
+	Admin string `json:"admin"`
+	// Cells are what it is to each cell.
+	Cells []MemberCell `json:"cells"`
+}
+
+// MemberCell is what a master is to a cell.
+type MemberCell struct {
+	// Address is where the master serves the cell while it leads it.
+	Address string `json:"address"`
+	// Follows is the version of the view whose leader it follows, 0 for none, and Segments how many segments it knows of that.
+	Follows  uint64 `json:"follows,omitempty"`
+	Segments int    `json:"segments,omitempty"`
+}
+
 // Leadership is that of this process. It is renewed until it is lost or resigned. Safe for concurrent use.
 type Leadership interface {
 	View() View

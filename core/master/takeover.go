@@ -98,6 +98,27 @@ func (s *Service) followed() (segments, puts int) {
 	return len(s.mirrors), puts
 }
 
+// Followed returns how many segments a Service that does not lead knows, and Led how many segments with ledgers one that leads
+// has: another master that has followed so many misses none of their objects.
+func (s *Service) Followed() int {
+	n, _ := s.followed()
+	return n
+}
+
+// Led belongs to Followed. whole says that all segments have ledgers.
+func (s *Service) Led() (n int, whole bool) {
+	whole = true
+	for _, m := range s.registry.View().All {
+		switch {
+		case m.Ledger == nil:
+			whole = false
+		case !m.Absent():
+			n++
+		}
+	}
+	return n, whole
+}
+
 // missing is how many followed segments have not attached whose nodes were heard of late.
 func (s *Service) missing() (n int) {
 	s.mounting <- struct{}{}

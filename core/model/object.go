@@ -200,4 +200,21 @@ type Answer[T any] struct {
 	More   []Part
 	// WithGrains, set before the call, asks for Object.Grains. They are not in memory of the answer.
 	WithGrains bool
+	// parts are the answers of several masters to parts of the batch, and whole what they are together.
+	parts []Answer[T]
+	whole []Result[T]
+}
+
+// Whole returns the memory for the results of several masters together.
+func (a *Answer[T]) Whole() *[]Result[T] { return &a.whole }
+
+// Parts returns the memory for the answers of n masters to parts of the batch. It is not that of Whole.
+func (a *Answer[T]) Parts(n int) []Answer[T] {
+	if len(a.parts) != n {
+		a.parts = make([]Answer[T], n)
+	}
+	for i := range a.parts {
+		a.parts[i].WithGrains = a.WithGrains
+	}
+	return a.parts
 }

@@ -81,8 +81,36 @@ type PingReply struct {
 	Status ClientStatus
 	// ViewVersion is the number of the leadership view, 0 without high availability.
 	ViewVersion uint64
-	// Epoch is that of the master; see PutEpoch. 0 from one that has none.
+	// Epoch is that of the master, of several cells the lowest one; see PutEpoch. 0 from one that has none.
 	Epoch uint64
+	// Cells are the answers of the masters of several cells, in order, nil where there is one master. They do not travel.
+	Cells []CellPing
+	// Partial says that the answer of a cell is missing in which the client may have puts.
+	Partial bool
+}
+
+// CellPing is the answer of the master of a cell to a ping, or its error.
+type CellPing struct {
+	Status ClientStatus
+	Epoch  uint64
+	Err    error
+}
+
+// Newest returns the highest epoch of the masters that answered.
+func (r PingReply) Newest() uint64 {
+	newest := r.Epoch
+	for _, c := range r.Cells {
+		newest = max(newest, c.Epoch)
+	}
+	return newest
+}
+
+// Of returns the answer of one cell.
+func (r PingReply) Of(cell int) CellPing {
+	if cell < len(r.Cells) {
+		return r.Cells[cell]
+	}
+	return CellPing{Status: r.Status, Epoch: r.Epoch}
 }
 
 // PingReport is what a client tells the master while it says that it is alive.

@@ -147,11 +147,11 @@ type memberOptions struct {
 	client   func(*client.Config)
 	engine   func(*transfer.Config)
 	node     func(*node.Config)
-	early    bool    // the node need not find a master
-	vault    keeps   // keeps the memory of the node
-	master   *outage // that of the pool if nil
-	shm      bool    // of a cluster: shared memory before tcp
-	quic     bool    // of a cluster: quic in the place of tcp
+	early    bool         // the node need not find a master
+	vault    keeps        // keeps the memory of the node
+	master   store.Master // that of the pool if nil
+	shm      bool         // of a cluster: shared memory before tcp
+	quic     bool         // of a cluster: quic in the place of tcp
 	// unguarded is a transport that does not ask the guards of memory.
 	unguarded bool
 	// wrap is put around the transport of a member of a pool.

@@ -394,7 +394,7 @@ func TestMemoryOfAnotherReleaseStays(t *testing.T) {
 		_, err := node.OpenKept(t.Context(), shelf.open, "pool", silent())
 		require.ErrorIs(t, err, errs.InvalidVersion.Err())
 		require.ErrorContains(t, err, "its layout is 2, this release reads 1")
-		require.Equal(t, 2, shelf.kept())
+		require.Equal(t, 2, whole(t, shelf))
 		layout(1)
 		p.member("s:1", o)
 		require.Equal(t, 10, readable(t, m, 10, 8<<10))
@@ -413,7 +413,7 @@ func TestAMasterWithoutLedgersEmptiesThem(t *testing.T) {
 		p.kill()
 		p.master.set(newLedger())
 		time.Sleep(10 * time.Second) // The store mounts there.
-		require.Zero(t, shelf.kept(), "the next process would believe it, too")
+		require.Zero(t, whole(t, shelf), "the next process would believe it, too")
 		p.boot()
 		time.Sleep(10 * time.Second)
 		require.Zero(t, readable(t, m, 10, 8<<10))

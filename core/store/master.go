@@ -12,10 +12,19 @@ import (
 // known which one does: UnavailableInCurrentStatus, or the code of the directory that does not answer.
 var ErrNoLeader = errors.New("no master is known to lead")
 
+// ErrNotSent is in the chain of the error of a call that no master has seen, because none could be reached: RPCFail.
+var ErrNotSent = errors.New("the call was not sent")
+
 // Mover is a Master that may be another process from one call to the next.
 type Mover interface {
 	// OnMove has f called after each change, nil for nothing. f does not block.
 	OnMove(f func())
+}
+
+// Celled is a Master that stands for the masters of several cells (core/cells).
+type Celled interface {
+	// Masters returns those of the cells, in order. It waits until their number is known, or until ctx ends.
+	Masters(ctx context.Context) ([]Master, error)
 }
 
 // Follower is a master that follows the one that leads, as a node sees it: Attach and Report are those of Master, except

@@ -235,8 +235,23 @@ func (c *Client) refusal() error {
 	case c.barred != nil:
 		return c.barred
 	}
-	return status.Errorf(codes.Unavailable, "cannot connect to %s: %v", strings.Join(c.addrs, ", "), c.failed)
+	return notSent{status.Newf(codes.Unavailable, "cannot connect to %s: %v", strings.Join(c.addrs, ", "), c.failed)}
 }
+
+// ErrNotSent is in the chain of the error of a call for which there was no connection.
+var ErrNotSent = errors.New("the call was not sent")
+
+// notSent is the status of such a call.
+type notSent struct{ status *status.Status }
+
+// Error implements error.
+func (n notSent) Error() string { return n.status.Err().Error() }
+
+// GRPCStatus is what package status looks for.
+func (n notSent) GRPCStatus() *status.Status { return n.status }
+
+// Is implements what errors.Is looks for.
+func (n notSent) Is(target error) bool { return target == ErrNotSent }
 
 // attempt connects to the first of the addresses that can be reached.
 func (c *Client) attempt(ctx context.Context, over chan struct{}, addrs []string) {

@@ -137,6 +137,7 @@ func TestOneOfSeveral(t *testing.T) {
 	for range 3 {
 		_, err := rpc.Ready(within(t), &masterv1.ReadyRequest{})
 		require.ErrorContains(t, err, "cannot connect to a, b: a refuses; b refuses")
+		require.ErrorIs(t, err, ErrNotSent)
 	}
 	require.EqualValues(t, 2, dials.Load())
 	addr := named(t, "c")

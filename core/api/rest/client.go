@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -37,6 +38,11 @@ func NewClient(address string, timeout time.Duration) (*Client, error) {
 	}
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: timeout}).DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second}
 	return &Client{base: "http://" + address, http: &http.Client{Transport: t, Timeout: timeout}, idle: t.CloseIdleConnections}, nil
+}
+
+// OfCell returns a client of the part of the admin port that is about one cell, which the master there leads.
+func (c *Client) OfCell(cell int) *Client {
+	return &Client{base: fmt.Sprintf("%s/cells/%d", c.base, cell), http: c.http, idle: c.idle}
 }
 
 // Close frees idle connections. Repeatable.

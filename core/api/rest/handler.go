@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// Status says what the master is; nil is metrics.Serving, for a master alone.
 	Status func() metrics.Status
+	// Serves says whether questions about objects have an answer; nil is Ready of Status.
+	Serves func() bool
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -47,7 +49,10 @@ func NewHandler(m Master, opts Options) http.Handler {
 	if opts.Status == nil {
 		opts.Status = metrics.Serving
 	}
-	h := &handler{master: m, status: opts.Status, log: opts.Logger, paths: map[string]map[string]route{}}
+	if opts.Serves == nil {
+		opts.Serves = func() bool { return opts.Status().Ready }
+	}
+	h := &handler{master: m, status: opts.Status, serves: opts.Serves, log: opts.Logger, paths: map[string]map[string]route{}}
 	for _, r := range routes() {
 		if h.paths[r.path] == nil {
 			h.paths[r.path] = map[string]route{}
@@ -60,6 +65,7 @@ func NewHandler(m Master, opts Options) http.Handler {
 type handler struct {
 	master Master
 	status func() metrics.Status
+	serves func() bool
 	log    *slog.Logger
 	paths  map[string]map[string]route // by path and method
 }
@@ -82,7 +88,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.ContentLength > maxBody:
 		w.Header().Set("Connection", "close")
 		sendJSON(w, http.StatusRequestEntityTooLarge, failureOf(errTooLarge()))
-	case rt.data && !h.status().Ready:
+	case rt.data && !h.serves():
 		rt.refuse(w, "service plane is not active")
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)

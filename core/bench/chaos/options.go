@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	Pause time.Duration
 	// ClientTTL is the master's setting, 0 for its default.
 	ClientTTL time.Duration
+	// Cells is into how many cells elected masters cut the pool.
+	Cells int
 	// Etcd is the program that elects one of several masters; without it those faults are left out.
 	Etcd string
 	// Keep makes the memory of the stores outlive their processes: in files in KeepDir, or with a keeper if that
@@ -54,7 +57,7 @@ func Default() Options {
 	return Options{
 		Rounds: 3, Keys: 1000, PageSize: 64 << 10, SegmentSize: 256 << 20,
 		Pause: 30 * time.Second, Recovery: time.Minute, Patience: 10 * time.Second,
-		Etcd: "etcd", Keep: true, Balance: true, Note: func(string) {},
+		Cells: 1, Etcd: "etcd", Keep: true, Balance: true, Note: func(string) {},
 	}
 }
 
@@ -75,6 +78,8 @@ func (o Options) Validate() error {
 		return refuse("%d pages of %d bytes do not fit in half of the pool of two stores of %d bytes", o.Keys, o.PageSize, o.SegmentSize)
 	case o.Pause <= 0 || o.Pause > 10*time.Minute:
 		return refuse("a pause of %v, want more than 0 and at most 10m", o.Pause)
+	case o.Cells < 1 || o.Cells > cells.Max:
+		return refuse("%d cells, want 1 to %d", o.Cells, cells.Max)
 	case o.ClientTTL < 0 || o.Recovery <= 0 || o.Patience <= 0:
 		return refuse("times of %v, %v and %v may not be negative", o.ClientTTL, o.Recovery, o.Patience)
 	}

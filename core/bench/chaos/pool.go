@@ -88,10 +88,19 @@ func (p *pool) start(ctx context.Context, embedded bool) (err error) {
 // complete returns nil when a master serves and knows all stores.
 func (p *pool) complete(ctx context.Context) error {
 	_, text, err := p.leader(ctx)
-	if have := len(strings.Fields(text)); err == nil && have < stores {
-		err = fmt.Errorf("%d of %d stores are mounted", have, stores)
+	want := stores * p.cells()
+	if have := len(strings.Fields(text)); err == nil && have < want {
+		err = fmt.Errorf("%d of %d segments are mounted", have, want)
 	}
 	return err
+}
+
+// cells is into how many cells the masters cut the pool: only those that an etcd elects do.
+func (p *pool) cells() int {
+	if len(p.masters) == 1 {
+		return 1
+	}
+	return max(p.opts.Cells, 1)
 }
 
 // address is where the master serves, or where the leader is found.
@@ -160,6 +169,9 @@ func (p *pool) startMaster(i int) (err error) {
 	}
 	if p.members != nil {
 		args = append(args, p.members.args(i)...)
+	}
+	if n := p.cells(); n > 1 {
+		args = append(args, "--cells", strconv.Itoa(n))
 	}
 	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.program, Args: args, Env: p.opts.Environ})
 	return err

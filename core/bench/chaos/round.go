@@ -14,7 +14,9 @@ const (
 	settle = 250 * time.Millisecond
 	// before and after are how long clients load the pool before the fault and after the recovery.
 	before = time.Second
-	after  = 2 * time.Second
+	// moves is how long the cells of a new pool may go from one master to another.
+	moves = 12 * time.Second
+	after = 2 * time.Second
 	// fresh is how many keys are put right before the fault.
 	fresh = 200
 	// balanceLimit is how long memory may stay in use after its objects were removed: what an unfinished put of a client that
@@ -92,7 +94,11 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	load := start(ctx, r.pages, r.opts.Keys, r.upgrade != nil)
 	r.load = load
 	defer load.end()
-	pause(ctx, max(settle, before))
+	wait := max(settle, before)
+	if r.pool.cells() > 1 {
+		wait = max(wait, moves)
+	}
+	pause(ctx, wait)
 	if clients {
 		var err error
 		if r.victims, err = startVictims(ctx, r.pool, r.pages); err != nil {

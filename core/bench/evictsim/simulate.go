@@ -3,7 +3,9 @@ package evictsim
 import (
 	"context"
 	"fmt"
+	"strconv"
 
+	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -43,28 +45,46 @@ func (h *Hits) count(hit []bool) {
 // Simulate plays a trace against a policy that has been started and holds nothing, with
 // space for capacity blocks, at least 1. It is for one goroutine, and checks ctx at each
 // request. An error says what the policy did against its contract.
-func Simulate(ctx context.Context, t *Trace, p evict.Policy, capacity int) (h Hits, err error) {
-	s := &pool{
-		ctx: ctx, policy: p, free: capacity,
-		id:      make([]evict.ID, t.distinct),
-		block:   []uint32{0},
-		victims: make([]evict.Candidate, 0, 1),
+func Simulate(ctx context.Context, t *Trace, p evict.Policy, capacity int) (Hits, error) {
+	return SimulateCells(ctx, t, []evict.Policy{p}, capacity)
+}
+
+// SimulateCells is Simulate for a pool that is cut into cells, each with a policy of its own and an equal part of the
+// space, at least 1 block. A policy sees the blocks of its cell only.
+func SimulateCells(ctx context.Context, t *Trace, policies []evict.Policy, capacity int) (h Hits, err error) {
+	n := len(policies)
+	of := make([]uint8, t.distinct)
+	pools := make([]*pool, n)
+	for b := range of {
+		of[b] = uint8(cells.Of(strconv.FormatUint(fingerprint(uint32(b)), 16), n))
+	}
+	for i, p := range policies {
+		pools[i] = &pool{
+			ctx: ctx, policy: p, free: max((capacity*(i+1))/n-(capacity*i)/n, 1),
+			id:      make([]evict.ID, t.distinct),
+			block:   []uint32{0},
+			victims: make([]evict.Candidate, 0, 1),
+		}
 	}
 	var hit []bool
+	before := make([]int, n)
 	begin := 0
 	for _, end := range t.ends {
 		if err := ctx.Err(); err != nil {
 			return h, err
 		}
 		hit = hit[:0]
-		before := none
+		for i := range before {
+			before[i] = none
+		}
 		for _, b := range t.blocks[begin:end] {
-			there, err := s.look(b, before)
+			c := of[b]
+			there, err := pools[c].look(b, before[c])
 			if err != nil {
 				return h, err
 			}
 			hit = append(hit, there)
-			before = int(b)
+			before[c] = int(b)
 		}
 		h.count(hit)
 		begin = end

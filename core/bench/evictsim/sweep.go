@@ -35,6 +35,9 @@ type Contender struct {
 	Factory evict.Factory
 	// Default marks the policy that a master uses unless told otherwise.
 	Default bool
+	// Cells is over how many cells the keys and the capacity are divided, each with a policy of its own; 0 counts as 1.
+	// The optimum knows none.
+	Cells int
 }
 
 // Options says what to simulate.
@@ -103,18 +106,29 @@ func run(ctx context.Context, t *Trace, c Contender, capacity int) (Hits, error)
 	if c.Factory == nil {
 		return Optimum(t, capacity), nil
 	}
-	p, err := c.Factory.New(c.Factory.DefaultConfig())
-	if err != nil {
-		return Hits{}, err
+	var policies []evict.Policy
+	var err error
+	for range max(c.Cells, 1) {
+		var p evict.Policy
+		if p, err = c.Factory.New(c.Factory.DefaultConfig()); err != nil {
+			break
+		}
+		if err = p.Start(ctx, quiet{}); err != nil {
+			err = fmt.Errorf("start: %w", err)
+			break
+		}
+		policies = append(policies, p)
 	}
-	if err := p.Start(ctx, quiet{}); err != nil {
-		return Hits{}, fmt.Errorf("start: %w", err)
+	var hits Hits
+	if err == nil {
+		hits, err = SimulateCells(ctx, t, policies, capacity)
 	}
-	hits, err := Simulate(ctx, t, p, capacity)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if e := p.Stop(stop); e != nil && err == nil {
-		err = fmt.Errorf("stop: %w", e)
+	for _, p := range policies {
+		if e := p.Stop(stop); e != nil && err == nil {
+			err = fmt.Errorf("stop: %w", e)
+		}
 	}
 	return hits, err
 }

@@ -63,6 +63,9 @@ type Config struct {
 	// Hold connects to a leader and returns when the connection ends. An error says that there was none.
 	Hold func(ctx context.Context, address string) error
 	Log  *slog.Logger
+	// Delay is how long this master leaves the leadership to masters that should rather have it, after the one of a view;
+	// nil for not at all.
+	Delay func(after ha.View) time.Duration
 	// Now is the clock of leaderships, boottime.Now if nil.
 	Now func() boottime.Instant
 }
@@ -88,12 +91,14 @@ type Campaign struct {
 	newest atomic.Pointer[ha.View] // as the backend says, nil for not known
 	news   chan struct{}           // newest has changed
 	deaths deaths
+	yields chan struct{} // capacity 1: see Yield
 
 	began    time.Time
 	followed bool    // it has followed a leader
 	refused  int     // attempts in a row to lead that failed
 	last     uint64  // epoch of the leadership whose state the master has, 0 for none
 	own      ha.View // the view of the last leadership of this master
+	previous ha.View // the last leader, as far as this master knows
 }
 
 // New makes a campaign. It does nothing before Run.
@@ -101,7 +106,7 @@ func New(cfg Config) *Campaign {
 	if cfg.Now == nil {
 		cfg.Now = boottime.Now
 	}
-	c := &Campaign{Config: cfg, news: make(chan struct{}, 1), deaths: deaths{hold: cfg.Hold, log: cfg.Log}}
+	c := &Campaign{Config: cfg, news: make(chan struct{}, 1), yields: make(chan struct{}, 1), deaths: deaths{hold: cfg.Hold, log: cfg.Log}}
 	c.status.Store(&Status{State: Starting})
 	return c
 }
@@ -113,6 +118,14 @@ func (c *Campaign) become(s State, v ha.View) {
 	old := c.status.Swap(&Status{s, v})
 	if old.State != s || old.View != v {
 		c.Log.Info("master state", "state", string(s), "leader", v.Address, "view_version", v.Version)
+	}
+}
+
+// Yield has a master that leads resign in order, as at the end of Run, and campaign again. It has no effect on another one.
+func (c *Campaign) Yield() {
+	select {
+	case c.yields <- struct{}{}:
+	default:
 	}
 }
 
@@ -172,7 +185,7 @@ func (c *Campaign) ask(ctx context.Context) {
 // stand tries to become the leader, and leads then until the leadership is lost.
 func (c *Campaign) stand(ctx context.Context) error {
 	c.become(Candidate, ha.View{})
-	if !c.followed && !c.giveWay(ctx) {
+	if !c.giveWay(ctx) {
 		return nil
 	}
 	l, err := c.Backend.Acquire(ctx, c.Address)
@@ -192,9 +205,20 @@ func (c *Campaign) stand(ctx context.Context) error {
 	return err
 }
 
-// giveWay lets others stand for a while after the start, and returns false when one of them leads.
+// giveWay lets others stand for a while, after the start and where they should rather lead, and returns false when one of
+// them does.
 func (c *Campaign) giveWay(ctx context.Context) bool {
-	over := time.After(time.Until(c.began.Add(coldPause)))
+	var wait time.Duration
+	if !c.followed {
+		wait = time.Until(c.began.Add(coldPause))
+	}
+	if c.Delay != nil {
+		wait = max(wait, 0) + c.Delay(c.previous)
+	}
+	if wait <= 0 {
+		return true
+	}
+	over := time.After(wait)
 	for {
 		select {
 		case <-over:
@@ -230,15 +254,19 @@ func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 			return err
 		}
 	}
-	c.last, c.own = l.Epoch(), l.View()
+	c.last, c.own, c.previous = l.Epoch(), l.View(), l.View()
+	select {
+	case <-c.yields: // It was meant for a leadership before.
+	default:
+	}
 	for {
 		if err := c.Master.Lead(ctx, l); err != nil {
 			return err
 		}
 		c.become(Serving, l.View())
-		lost := c.serve(ctx, l)
+		lost, yielded := c.serve(ctx, l)
 		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		if ctx.Err() != nil && !lost {
+		if (ctx.Err() != nil || yielded) && !lost {
 			c.Master.Retire(done)
 			cancel()
 			return nil
@@ -260,18 +288,21 @@ func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 	}
 }
 
-// serve returns when the leadership is over, at least for the time being. lost says that it is for good.
-func (c *Campaign) serve(ctx context.Context, l ha.Leadership) (lost bool) {
+// serve returns when the leadership is over, at least for the time being. lost says that it is for good, yielded that it is to be
+// handed over.
+func (c *Campaign) serve(ctx context.Context, l ha.Leadership) (lost, yielded bool) {
 	for {
 		left := time.Duration(l.Until() - c.Now())
 		if left <= 0 {
-			return false
+			return false, false
 		}
 		select {
 		case <-l.Lost():
-			return true
+			return true, false
+		case <-c.yields:
+			return false, true
 		case <-ctx.Done():
-			return false
+			return false, false
 		case <-time.After(left):
 		}
 	}
@@ -296,6 +327,7 @@ func (c *Campaign) awaitRenewal(ctx context.Context, l ha.Leadership) bool {
 // follow notes that another master leads, and asks for its end when it is dead. It returns with the next view.
 func (c *Campaign) follow(ctx context.Context, v ha.View) {
 	c.become(Standby, v)
+	c.previous = v
 	c.followed = c.followed || v.Address != c.Address // Its own address is that of the process before.
 	if v.Foreign {
 		c.Log.Warn("the leader is no master of this program: do not mix both kinds in one cluster, they start empty after each other", "leader", v.Address)

@@ -27,6 +27,7 @@ type world struct {
 	ports map[string]chan struct{} // the open ports; closed when the port closes
 	dead  map[string]bool
 	all   []*master
+	delay func(address string, after ha.View) time.Duration // nil for none
 }
 
 func newWorld(t *testing.T, masters int) *world {
@@ -58,7 +59,11 @@ func (w *world) start() *master { return w.startAt(fmt.Sprint("m", len(w.all)+1)
 func (w *world) startAt(address string) *master {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	m := &master{w: w, backend: w.memory.Open(), address: address}
-	m.Campaign = campaign.New(campaign.Config{Address: m.address, Backend: m.backend, Master: m, Hold: w.hold, Log: slog.New(slog.DiscardHandler), Now: w.memory.Now})
+	cfg := campaign.Config{Address: m.address, Backend: m.backend, Master: m, Hold: w.hold, Log: slog.New(slog.DiscardHandler), Now: w.memory.Now}
+	if w.delay != nil {
+		cfg.Delay = func(after ha.View) time.Duration { return w.delay(address, after) }
+	}
+	m.Campaign = campaign.New(cfg)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -289,5 +294,39 @@ func TestAStopHandsOver(t *testing.T) {
 		w.dead[m.address] = true
 		w.mu.Unlock()
 		require.NotEqual(t, m, w.leader())
+	})
+}
+
+// TestWhoShouldRatherLead: masters that should not lead wait for those that should, and one that yields does so in order and
+// leaves the leadership to them.
+func TestWhoShouldRatherLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 0)
+		order := []string{"m1", "m2", "m3"} // the first one should lead, and after it the next
+		w.delay = func(address string, after ha.View) time.Duration {
+			if address == after.Address {
+				return time.Second
+			}
+			return time.Duration(slices.Index(order, address)) * 100 * time.Millisecond
+		}
+		for _, address := range []string{"m3", "m2", "m1"} {
+			w.startAt(address)
+		}
+		third, second, first := w.all[0], w.all[1], w.all[2]
+		require.Equal(t, first, w.leader())
+		time.Sleep(time.Second)
+
+		order = []string{"m3", "m1", "m2"}
+		first.Yield()
+		require.Equal(t, third, w.leader())
+		require.Equal(t, []string{"lead", "retire", "forget"}, first.told())
+
+		w.kill(third)
+		require.Equal(t, first, w.leader())
+		require.Empty(t, second.told())
+		second.Yield()
+		time.Sleep(time.Minute)
+		require.Equal(t, first, w.leader(), "a master that does not lead has nothing to hand over")
+		require.Equal(t, []string{"lead", "retire", "forget", "lead"}, first.told())
 	})
 }

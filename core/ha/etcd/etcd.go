@@ -41,10 +41,12 @@ type Options struct {
 // Backend is an ha.Backend in etcd. Safe for concurrent use.
 type Backend struct {
 	conn       *etcdconn.Conn
+	shared     bool             // the connections are those of another Backend
 	each       []*etcdconn.Conn // to one endpoint each, for what a hung one must not delay
 	opts       Options
 	log        *slog.Logger
 	view, term string // keys
+	own        string // what the keys of this program begin with
 }
 
 var _ ha.Backend = (*Backend)(nil)
@@ -68,14 +70,21 @@ func New(conn, cluster string, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{
-		conn: c, each: c.Each(), opts: o, log: o.Logger,
-		view: "mooncake-store/" + cluster + "/master_view", term: "mooncake-go/" + cluster + "/epoch",
-	}, nil
+	return (&Backend{conn: c, each: c.Each(), opts: o, log: o.Logger}).of(cluster), nil
+}
+
+// of makes the keys those of a cluster.
+func (b *Backend) of(cluster string) *Backend {
+	b.own = "mooncake-go/" + cluster + "/"
+	b.view, b.term = "mooncake-store/"+cluster+"/master_view", b.own+"epoch"
+	return b
 }
 
 // Close implements ha.Directory.
 func (b *Backend) Close() {
+	if b.shared {
+		return
+	}
 	b.conn.Close()
 	for _, c := range b.each {
 		c.Close()

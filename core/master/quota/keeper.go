@@ -32,6 +32,7 @@ const lookInterval = 10 * time.Second
 // UnavailableInCurrentMode, and its usage is nil.
 type Keeper struct {
 	source Source
+	parts  uint64 // see OpenPart
 	log    *slog.Logger
 	usage  *Usage
 
@@ -43,16 +44,21 @@ type Keeper struct {
 
 // NewKeeper returns a keeper of the policy in a source. It knows of no tenant before Reload.
 func NewKeeper(source Source, log *slog.Logger) *Keeper {
-	return &Keeper{source: source, log: log, usage: NewUsage()}
+	return &Keeper{source: source, parts: 1, log: log, usage: NewUsage()}
 }
 
 // OpenKeeper loads the policy from a file. FileNotFound, FileReadFail, InvalidParams: the
 // master must not start, since it could not tell which tenants may write.
-func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) {
+func OpenKeeper(path string, log *slog.Logger) (*Keeper, error) { return OpenPart(path, 1, log) }
+
+// OpenPart is OpenKeeper for a master that has one of several equal parts of a pool: a tenant may use as much of it, rounded up to
+// a byte, of its quota.
+func OpenPart(path string, parts int, log *slog.Logger) (*Keeper, error) {
 	if path == "" {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "there is no file to read it from"), "set tenant_quota_connector_uri")
 	}
 	k := NewKeeper(File(path), log)
+	k.parts = uint64(parts)
 	if _, err := k.Reload(); err != nil {
 		return nil, err
 	}
@@ -101,7 +107,7 @@ func (k *Keeper) Set(t model.Tenant, bytes uint64) (model.TenantQuota, error) {
 	if err := k.commit(next); err != nil {
 		return model.TenantQuota{}, err
 	}
-	k.usage.Apply(next)
+	k.apply(next)
 	return k.usage.Get(t)
 }
 
@@ -121,7 +127,7 @@ func (k *Keeper) Delete(t model.Tenant) error {
 		return err
 	}
 	if err := k.commit(k.policy.with(t, 0)); err != nil {
-		k.usage.Apply(k.policy)
+		k.apply(k.policy)
 		return err
 	}
 	return nil
@@ -160,8 +166,19 @@ func (k *Keeper) take(text []byte, version string) (changed bool, err error) {
 		return false, nil
 	}
 	k.policy = p
-	k.usage.Apply(p)
+	k.apply(p)
 	return true, nil
+}
+
+// apply puts a policy in force.
+func (k *Keeper) apply(p Policy) {
+	if k.parts > 1 {
+		p.Tenants = slices.Clone(p.Tenants)
+		for i := range p.Tenants {
+			p.Tenants[i].Quota = (p.Tenants[i].Quota-1)/k.parts + 1
+		}
+	}
+	k.usage.Apply(p)
 }
 
 func (k *Keeper) commit(p Policy) error {

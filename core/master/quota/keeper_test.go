@@ -176,3 +176,21 @@ func TestANilKeeperIsOff(t *testing.T) {
 	require.True(t, errs.Is(err, errs.UnavailableInCurrentMode))
 	k.Run(t.Context())
 }
+
+// TestAPartOfAPool: a master of one of several parts enforces its share and keeps the whole in the file.
+func TestAPartOfAPool(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quotas.yaml")
+	write(t, path, "version: 1\ntenants: [{name: z, quota: 10}]\n")
+	k, err := OpenPart(path, 4, slog.Default())
+	require.NoError(t, err)
+	k.Usage().SetCapacity(1 << 20)
+	require.NoError(t, k.Usage().Charge("z", 3))
+	require.True(t, errs.Is(k.Usage().Charge("z", 1), errs.TenantQuotaExceeded))
+	q, err := k.Set("y", 400)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, q.Requested)
+	require.Equal(t, []Entry{{"y", 400}, {"z", 10}}, onDisk(t, path).Tenants)
+	changed, err := k.Reload()
+	require.NoError(t, err)
+	require.False(t, changed)
+}

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/fx"
 
+	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/config"
 	haopen "github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
@@ -35,7 +36,7 @@ func provideKeeper(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keepe
 func keeperOf(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keeper, error) {
 	m := cfg.Master
 	if m.TenantQuotaConnectorType != config.QuotasInEtcd {
-		return OpenKeeper(m.TenantQuotaConnectorURI, log)
+		return OpenPart(m.TenantQuotaConnectorURI, m.Cells, log)
 	}
 	if m.QuotaEtcd() == "" {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "tenant_quota_connector_type is etcd, and no setting says where etcd is"),
@@ -46,11 +47,12 @@ func keeperOf(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keeper, er
 	if err != nil {
 		return nil, err
 	}
-	source, err := Etcd(m.QuotaEtcd(), m.ClusterID, etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Logger: log})
+	source, err := Etcd(m.QuotaEtcd(), cells.Pool(m.ClusterID), etcdconn.Options{Username: o.Username, Password: o.Password, TLS: security, Logger: log})
 	if err != nil {
 		return nil, err
 	}
 	k := NewKeeper(source, log)
+	k.parts = uint64(m.Cells)
 	lc.Append(fx.Hook{
 		OnStart: func(context.Context) error {
 			_, err := k.Reload()

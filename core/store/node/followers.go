@@ -24,42 +24,42 @@ const (
 )
 
 // setFollowers has the node tell the masters at these addresses, and no others. Only the goroutine that pulls calls it.
-func (n *Node) setFollowers(ctx context.Context, addresses []string) {
-	if n.deps.Followers == nil {
+func (c *cell) setFollowers(ctx context.Context, addresses []string) {
+	if c.deps.Followers == nil {
 		return
 	}
-	for a, f := range n.followers {
+	for a, f := range c.followers {
 		if !slices.Contains(addresses, a) {
 			f.stop()
-			delete(n.followers, a)
+			delete(c.followers, a)
 		}
 	}
 	for _, a := range addresses {
-		if n.followers[a] != nil {
+		if c.followers[a] != nil {
 			continue
 		}
 		run, stop := context.WithCancel(ctx)
 		f := &follower{news: make(chan struct{}, 1), stop: stop}
-		n.followers[a] = f
-		n.loop.Go(func() { n.tellFollower(run, a, f) })
+		c.followers[a] = f
+		c.loop.Go(func() { c.tellFollower(run, a, f) })
 	}
 }
 
 // changed tells the followers that ledgers have changed.
-func (n *Node) changed() {
-	for _, f := range n.followers {
+func (c *cell) changed() {
+	for _, f := range c.followers {
 		signal(f.news)
 	}
 }
 
 // tellFollower tells one follower what the ledgers have, until ctx ends.
-func (n *Node) tellFollower(ctx context.Context, address string, f *follower) {
+func (c *cell) tellFollower(ctx context.Context, address string, f *follower) {
 	for pause := leastTellRetry; ctx.Err() == nil; pause = min(2*pause, mostTellRetry) {
-		err := n.dialFollower(ctx, address, f)
+		err := c.dialFollower(ctx, address, f)
 		if ctx.Err() != nil {
 			return
 		}
-		n.deps.Log.Debug("a master that follows the leader does not take what the ledgers have, trying on", "address", address, "error", err)
+		c.deps.Log.Debug("a master that follows the leader does not take what the ledgers have, trying on", "address", address, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -67,14 +67,14 @@ func (n *Node) tellFollower(ctx context.Context, address string, f *follower) {
 	}
 }
 
-func (n *Node) dialFollower(ctx context.Context, address string, f *follower) (err error) {
-	m, err := n.deps.Followers(address)
+func (c *cell) dialFollower(ctx context.Context, address string, f *follower) (err error) {
+	m, err := c.deps.Followers(address)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	for ctx.Err() == nil && err == nil {
-		err = n.tell(ctx, m, f)
+		err = c.tell(ctx, m, f)
 	}
 	return err
 }
@@ -87,14 +87,14 @@ type told struct {
 }
 
 // tell brings a follower up to date, and keeps it so until the ledgers are others or belong to another master.
-func (n *Node) tell(ctx context.Context, m store.Follower, f *follower) error {
-	known, err := n.introduce(ctx, m)
+func (c *cell) tell(ctx context.Context, m store.Follower, f *follower) error {
+	known, err := c.introduce(ctx, m)
 	if err != nil {
 		return err
 	}
 	for {
 		for i := range known {
-			if err := n.tellTail(ctx, m, &known[i]); err != nil {
+			if err := c.tellTail(ctx, m, &known[i]); err != nil {
 				return err
 			}
 		}
@@ -109,22 +109,22 @@ func (n *Node) tell(ctx context.Context, m store.Follower, f *follower) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if !n.stillKnown(known) {
+		if !c.stillKnown(known) {
 			return nil
 		}
 	}
 }
 
 // introduce attaches the ledgers at a follower and passes what it lacks.
-func (n *Node) introduce(ctx context.Context, m store.Follower) ([]told, error) {
+func (c *cell) introduce(ctx context.Context, m store.Follower) ([]told, error) {
 	var known []told
 	var states []model.LedgerState
-	for _, s := range n.attachedSegments() {
-		l := n.stateOf(s)
+	for _, s := range c.attachedSegments() {
+		l := c.stateOf(s)
 		states = append(states, l)
 		known = append(known, told{segment: s, fence: ledger.Epoch(l.Fence)})
 	}
-	got, err := m.Attach(ctx, n.session.ID(), states)
+	got, err := m.Attach(ctx, c.session.ID(), states)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +132,10 @@ func (n *Node) introduce(ctx context.Context, m store.Follower) ([]told, error) 
 		k, g := &known[i], got.Segments[i]
 		k.seq = ledger.Seq(g.Since)
 		if !g.Tail {
-			if !n.awaitCalm(ctx) {
+			if !c.awaitCalm(ctx) {
 				return nil, ctx.Err()
 			}
-			if k.seq, err = n.report(ctx, m, k.segment, uint64(k.fence)); err != nil {
+			if k.seq, err = c.report(ctx, m, k.segment, uint64(k.fence)); err != nil {
 				return nil, err
 			}
 		}
@@ -145,9 +145,9 @@ func (n *Node) introduce(ctx context.Context, m store.Follower) ([]told, error) 
 
 // awaitCalm waits until the node has not attached for a while, which it does where another master has taken over, and reports
 // false when ctx has ended. It does not wait after the first attach.
-func (n *Node) awaitCalm(ctx context.Context) bool {
+func (c *cell) awaitCalm(ctx context.Context) bool {
 	for {
-		left := time.Until(time.Unix(0, n.attachedAgain.Load()).Add(calm))
+		left := time.Until(time.Unix(0, c.attachedAgain.Load()).Add(calm))
 		if left <= 0 {
 			return true
 		}
@@ -160,15 +160,17 @@ func (n *Node) awaitCalm(ctx context.Context) bool {
 }
 
 // attachedSegments are those that a master writes.
-func (n *Node) attachedSegments() []*segment {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.segments), func(s *segment) bool { return !s.mounted || s.leaving || s.wiped || s.ledger.Fenced() == 0 })
+func (c *cell) attachedSegments() []*segment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.segments), func(s *segment) bool {
+		return s.cell != c.index || !s.mounted || s.leaving || s.wiped || s.ledger.Fenced() == 0
+	})
 }
 
 // stillKnown reports whether the ledgers are those that a follower knows.
-func (n *Node) stillKnown(known []told) bool {
-	return slices.EqualFunc(known, n.attachedSegments(), func(k told, s *segment) bool { return k.segment == s && k.fence == n.ledgerOf(s).Fenced() })
+func (c *cell) stillKnown(known []told) bool {
+	return slices.EqualFunc(known, c.attachedSegments(), func(k told, s *segment) bool { return k.segment == s && k.fence == c.ledgerOf(s).Fenced() })
 }
 
 // tellTail passes the batches that a follower lacks, or all that the ledger has where it was rewritten since.

@@ -3,7 +3,11 @@ package node
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Await returns once the memory is mounted. It tries for limit, at least once, and returns at once
@@ -20,112 +24,173 @@ func (n *Node) Await(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// Joined reports whether the memory was mounted once.
-func (n *Node) Joined() bool { return n.joined.Load() }
+// Joined reports whether memory was mounted once, at the master of any cell.
+func (n *Node) Joined() bool {
+	return slices.ContainsFunc(n.joinedCells(), func(c *cell) bool { return c.joined.Load() })
+}
 
-// attempt asks for the master and, if it answers, waits until the loop has tried to join.
+// whole reports whether the memory was mounted once at the masters of all cells.
+func (n *Node) whole() bool {
+	all := n.joinedCells()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c *cell) bool { return !c.joined.Load() })
+}
+
+// attempt asks for the master and, if it answers, waits until the loops have tried to join.
 func (n *Node) attempt(ctx context.Context) error {
-	attempts := n.attempts.Load()
-	if n.joined.Load() {
+	all := n.joinedCells()
+	before := make([]uint64, len(all))
+	for i, c := range all {
+		before[i] = c.attempts.Load()
+	}
+	if n.whole() {
 		return nil
 	}
 	if err := n.session.Reach(ctx); err != nil {
 		return err
 	}
-	if err := n.session.Until(ctx, func() bool { return n.joined.Load() || n.attempts.Load() > attempts }); err != nil {
+	if all == nil {
+		return errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, "store node", "it is not known yet how many cells the pool has"))
+	}
+	tried := func(c *cell) bool { return c.joined.Load() || c.attempts.Load() > before[c.index] }
+	if err := n.session.Until(ctx, func() bool { return !slices.ContainsFunc(all, func(c *cell) bool { return !tried(c) }) }); err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.joinErr
+	for _, c := range all {
+		if c.joinErr != nil && !c.joined.Load() {
+			return c.joinErr
+		}
+	}
+	return nil
 }
 
 // join publishes and mounts for the first time, and starts the tasks of a mounted node. The loop
 // calls it.
-func (n *Node) join(ctx context.Context) {
-	err := n.announce(ctx, n.mountAll)
-	n.mu.Lock()
-	known := n.joinErr != nil
-	n.joinErr = err
-	n.open = err == nil
-	late := n.late
-	n.mu.Unlock()
+func (c *cell) join(ctx context.Context) {
+	err := c.announce(ctx, c.mountAll)
+	c.mu.Lock()
+	known := c.joinErr != nil
+	c.joinErr = err
+	late := c.late
+	c.mu.Unlock()
 	switch {
 	case err == nil:
-		n.mounted.Store(true)
-		n.joined.Store(true)
-		n.loop.Go(func() { n.tasks.run(ctx) })
-		level := slog.LevelInfo
-		if late {
-			level = slog.LevelWarn // As visible as the failure before.
-		}
-		n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size(),
-			"guarding_transports", n.engine.Guarding())
+		c.mounted.Store(true)
+		c.joined.Store(true)
+		c.fetching.Do(func() { c.loop.Go(func() { c.tasks.run(ctx) }) })
+		c.entered(ctx, late)
 	case late && !known && ctx.Err() == nil:
-		n.deps.Log.Warn("mounting failed, trying on", "error", err)
+		c.deps.Log.Warn("mounting failed, trying on", "error", err)
 	}
-	n.attempts.Add(1)
-	n.session.TriedToJoin()
+	c.attempts.Add(1)
+	c.session.TriedToJoin()
+}
+
+// entered opens a node that has joined everywhere.
+func (n *Node) entered(ctx context.Context, late bool) {
+	if !n.whole() {
+		return
+	}
+	n.mu.Lock()
+	first := !n.open && ctx.Err() == nil
+	n.open = n.open || first
+	n.mu.Unlock()
+	if !first {
+		return
+	}
+	level := slog.LevelInfo
+	if late {
+		level = slog.LevelWarn // As visible as the failure before.
+	}
+	n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size(),
+		"guarding_transports", n.engine.Guarding())
 }
 
 // Pinged implements session.Member.
-func (n *Node) Pinged(err error, forgotten bool) {
-	if !n.joined.Load() {
-		if err == nil {
-			n.requestMount()
+func (n *Node) Pinged(reply model.PingReply, err error) {
+	for _, c := range n.joinedCells() {
+		p := reply.Of(c.index)
+		if err != nil {
+			p.Err = err
 		}
+		c.pinged(p.Err, p.Status == model.ClientNeedRemount)
+	}
+}
+
+func (c *cell) pinged(err error, forgotten bool) {
+	if !c.joined.Load() {
+		if err == nil {
+			c.requestMount()
+		}
+		if err == nil || c.of == 1 {
+			return
+		}
+		c.mu.Lock()
+		c.joinErr = err
+		c.mu.Unlock()
+		c.attempts.Add(1)
 		return
 	}
 	ok := err == nil && !forgotten
-	was := n.mounted.Swap(ok)
+	was := c.mounted.Swap(ok)
 	switch {
 	case err != nil && was:
-		n.deps.Log.Warn("the master does not keep this node's memory mounted, trying on", "error", err)
-	case forgotten:
-		n.requestMount()
+		c.deps.Log.Warn("the master does not keep this node's memory mounted, trying on", "error", err)
+	case err == nil && forgotten:
+		c.requestMount()
 	case ok && !was:
-		n.deps.Log.Info("the memory is mounted at the master again")
+		c.deps.Log.Info("the memory is mounted at the master again")
 	}
 }
 
 // requestMount makes the loop mount the memory.
-func (n *Node) requestMount() { signal(n.remount) }
+func (c *cell) requestMount() { signal(c.remount) }
 
-// keepMounted joins the pool as soon as the master answers, mounts again when the master has
-// forgotten the node, and publishes again when the metadata service has, until the context ends.
-func (n *Node) keepMounted(ctx context.Context) {
-	ticker := time.NewTicker(n.cfg.CheckInterval)
-	defer ticker.Stop()
-	for lost, refused := false, false; ; {
+// keepMounted joins the pool as soon as the master answers, and mounts again when the master has
+// forgotten the node, until the context ends.
+func (c *cell) keepMounted(ctx context.Context) {
+	for refused := false; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			n.refused.report(n.deps)
-			if n.joined.Load() {
-				lost = n.check(ctx, lost)
-			}
-			continue
-		case <-n.remount:
+		case <-c.remount:
 		}
-		if !n.joined.Load() {
-			n.join(ctx)
+		if !c.joined.Load() {
+			c.join(ctx)
 			select { // Requests of pings that the master answered meanwhile are outdated.
-			case <-n.remount:
+			case <-c.remount:
 			default:
 			}
 			continue
 		}
 		if !refused {
-			n.deps.Log.Info("the master does not know this node, mounting again", "segments", len(n.staying()))
+			c.deps.Log.Info("the master does not know this node, mounting again", "segments", len(c.staying()))
 		}
-		err := n.announce(ctx, n.mountAll)
+		err := c.announce(ctx, c.mountAll)
 		if err != nil && ctx.Err() == nil && !refused {
-			n.deps.Log.Warn("mounting again failed, trying on", "error", err)
+			c.deps.Log.Warn("mounting again failed, trying on", "error", err)
 		}
 		if refused = err != nil; !refused {
-			n.session.Answered()
-			n.Pinged(nil, false)
+			c.session.Answered()
+			c.pinged(nil, false)
+		}
+	}
+}
+
+// checkPublished publishes again when the metadata service has forgotten the node, until the context ends.
+func (n *Node) checkPublished(ctx context.Context) {
+	ticker := time.NewTicker(n.cfg.CheckInterval)
+	defer ticker.Stop()
+	for lost := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		n.refused.report(n.deps)
+		if n.Joined() {
+			lost = n.check(ctx, lost)
 		}
 	}
 }

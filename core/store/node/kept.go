@@ -3,8 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +44,8 @@ type leftSegment struct {
 	memory *os.File
 	size   uint64
 	huge   memory.HugePages
+	// cell is the one that it belongs to, of so many.
+	cell, of int
 }
 
 // The names in the vault: one of these and the segment's ID.
@@ -62,7 +62,7 @@ func OpenKept(ctx context.Context, open OpenVault, cluster string, log *slog.Log
 	if v == nil || err != nil {
 		return nil, err
 	}
-	k := &Kept{open: open, vault: v, cluster: clusterName(cluster), log: log, client: model.NewUUID()}
+	k := &Kept{open: open, vault: v, cluster: cluster, log: log, client: model.NewUUID()}
 	if err := k.read(ctx, v); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -109,15 +109,6 @@ func (k *Kept) read(ctx context.Context, v vault.Vault) error {
 	return nil
 }
 
-// clusterName is the name of a cluster as a ledger has it.
-func clusterName(cluster string) string {
-	if len(cluster) <= ledger.MaxCluster {
-		return cluster
-	}
-	sum := sha256.Sum256([]byte(cluster))
-	return hex.EncodeToString(sum[:])
-}
-
 // take takes one segment.
 func (k *Kept) take(ctx context.Context, id string) (*leftSegment, error) {
 	f, err := k.vault.Take(ctx, ledgerPrefix+id)
@@ -133,8 +124,10 @@ func (k *Kept) take(ctx context.Context, id string) (*leftSegment, error) {
 		return nil, err
 	}
 	of := s.ledger.Identity()
+	var known bool
+	s.cell, s.of, known = cellOf(of.Cluster, k.cluster)
 	switch {
-	case of.Cluster != k.cluster:
+	case !known:
 		return nil, fmt.Errorf("it belongs to cluster %q, and this store to %q", of.Cluster, k.cluster)
 	case of.Segment.String() != id:
 		return nil, fmt.Errorf("its ledger is that of segment %s", of.Segment)
@@ -216,21 +209,22 @@ func (k *Kept) Close() error {
 }
 
 // choose returns the segments that a node of total bytes, in segments of at most most bytes, goes on with: as many
-// bytes as fit, beginning with those that have the most objects. The vault forgets the others.
-func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugePages) ([]*leftSegment, error) {
+// bytes as fit, beginning with those that have the most objects. The vault forgets the others. cells is the number of cells of
+// the pool, 0 if it is not known.
+func (k *Kept) choose(ctx context.Context, total, most uint64, huge memory.HugePages, cells int) ([]*leftSegment, error) {
 	slices.SortFunc(k.left, func(a, b *leftSegment) int {
 		return cmp.Or(cmp.Compare(b.ledger.Len(), a.ledger.Len()), cmp.Compare(b.size, a.size))
 	})
 	var out []*leftSegment
 	for _, s := range k.left {
-		if s.size <= min(total, most) && s.huge == huge {
+		if s.size <= min(total, most) && s.huge == huge && (cells == 0 || cells == s.of) {
 			total -= s.size
 			out = append(out, s)
 			continue
 		}
 		id := s.ledger.Identity().Segment
-		k.log.Warn("kept memory does not fit the size or the pages that this store is to have, and is freed; its objects are lost",
-			"segment", id.String(), "size", memory.Human(s.size), "pages", s.huge.String(), "objects", s.ledger.Len())
+		k.log.Warn("kept memory does not fit the size, the pages or the number of cells that this store is to have, and is freed; its objects are lost",
+			"segment", id.String(), "size", memory.Human(s.size), "pages", s.huge.String(), "cells", s.of, "objects", s.ledger.Len())
 		_ = s.memory.Close()
 		if err := k.drop(ctx, id); err != nil {
 			return nil, err

@@ -24,64 +24,64 @@ const (
 )
 
 // mount makes segments known to the master: with their ledgers, or without where the master keeps none.
-func (n *Node) mount(ctx context.Context, segments []*segment) error {
-	n.mu.Lock()
+func (c *cell) mount(ctx context.Context, segments []*segment) error {
+	c.mu.Lock()
 	for _, s := range segments {
 		s.mounted = true // Also when the answer is lost.
 	}
-	n.mu.Unlock()
-	err := n.attach(ctx, n.staying()) // All of them: a master that has forgotten the node forgot the others, too.
+	c.mu.Unlock()
+	err := c.attach(ctx, c.staying()) // All of them: a master that has forgotten the node forgot the others, too.
 	if !errs.Is(err, errs.NotSupported) {
 		return err
 	}
-	if !n.plain.Swap(true) {
-		n.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
+	if !c.plain.Swap(true) {
+		c.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
 	}
-	for _, s := range n.staying() {
-		n.disown(s, err)
+	for _, s := range c.staying() {
+		c.disown(s, err)
 		s.guard.Enforce(false)
 	}
-	return n.mountEach(ctx, segments)
+	return c.mountEach(ctx, segments)
 }
 
 // attach attaches the ledgers of segments and reports what they have.
-func (n *Node) attach(ctx context.Context, segments []*segment) error {
+func (c *cell) attach(ctx context.Context, segments []*segment) error {
 	t0 := time.Now()
 	states := make([]model.LedgerState, len(segments))
 	for i, s := range segments {
-		states[i] = n.stateOf(s)
+		states[i] = c.stateOf(s)
 	}
-	got, err := n.master.Attach(ctx, n.session.ID(), states)
-	n.session.Record("Attach", t0)
+	got, err := c.master.Attach(ctx, c.session.ID(), states)
+	c.session.Record("Attach", t0)
 	if err != nil {
 		return err
 	}
 	for i, s := range segments {
 		g := got.Segments[i]
-		if _, err := n.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
+		if _, err := c.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
 			return errs.Wrap(errs.Internal, "store node: attach", err)
 		}
 		s.guard.Enforce(true)
 		if g.Resume {
 			continue
 		}
-		if err := n.settle(ctx, s); err != nil { // What the report does not have is free.
+		if err := c.settle(ctx, s); err != nil { // What the report does not have is free.
 			return err
 		}
-		if err := n.reportTo(ctx, s, g); err != nil {
+		if err := c.reportTo(ctx, s, g); err != nil {
 			if errs.Is(err, errs.ChecksumMismatch) {
-				n.wipe(s, err)
+				c.wipe(s, err)
 			}
 			return err
 		}
-		n.mu.Lock()
+		c.mu.Lock()
 		s.wiped = false
-		n.mu.Unlock()
+		c.mu.Unlock()
 	}
-	if n.joined.Load() {
-		n.attachedAgain.Store(time.Now().UnixNano())
+	if c.joined.Load() {
+		c.attachedAgain.Store(time.Now().UnixNano())
 	}
-	signal(n.attached)
+	signal(c.attached)
 	return nil
 }
 
@@ -100,19 +100,19 @@ func (n *Node) stateOf(s *segment) model.LedgerState {
 }
 
 // reportTo reports what the master does not know of a ledger.
-func (n *Node) reportTo(ctx context.Context, s *segment, g model.LedgerGrant) error {
-	l, seq, err := n.ledgerOf(s), ledger.Seq(g.Since), ledger.ErrGap
+func (c *cell) reportTo(ctx context.Context, s *segment, g model.LedgerGrant) error {
+	l, seq, err := c.ledgerOf(s), ledger.Seq(g.Since), ledger.ErrGap
 	if g.Tail {
-		seq, err = n.reportTail(ctx, n.master, s, g.Epoch, seq)
+		seq, err = c.reportTail(ctx, c.master, s, g.Epoch, seq)
 	}
 	if errors.Is(err, ledger.ErrGap) {
-		seq, err = n.report(ctx, n.master, s, g.Epoch)
+		seq, err = c.report(ctx, c.master, s, g.Epoch)
 	}
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.ledger == l {
 		s.acked = max(s.acked, seq)
 	}
@@ -186,32 +186,32 @@ func (n *Node) disown(s *segment, cause error) {
 }
 
 // follow applies what the master writes into the ledgers, until the context ends.
-func (n *Node) follow(ctx context.Context) {
+func (c *cell) follow(ctx context.Context) {
 	for pause, round := leastPullPause, uint64(0); ctx.Err() == nil; {
-		if len(n.acks()) == 0 {
+		if len(c.acks()) == 0 {
 			select {
-			case <-n.attached:
+			case <-c.attached:
 				continue
 			case <-ctx.Done():
 				return
 			}
 		}
-		got, err := n.master.Pull(ctx, n.session.ID(), round, n.acks())
+		got, err := c.master.Pull(ctx, c.session.ID(), round, c.acks())
 		if err == nil {
 			pause, round = leastPullPause, got.Round
-			n.apply(ctx, got.Batches)
-			n.setFollowers(ctx, got.Followers)
+			c.apply(ctx, got.Batches)
+			c.setFollowers(ctx, got.Followers)
 			if len(got.Batches) > 0 {
-				n.changed()
+				c.changed()
 			}
 			continue
 		}
 		round = 0
-		if errs.Is(err, errs.UnavailableInCurrentStatus) && !session.Unanswered(err) && n.joined.Load() {
-			n.requestMount()
+		if errs.Is(err, errs.UnavailableInCurrentStatus) && !session.Unanswered(err) && c.joined.Load() {
+			c.requestMount()
 		}
 		select {
-		case <-n.attached: // The master lets readers rely on this node once it has pulled.
+		case <-c.attached: // The master lets readers rely on this node once it has pulled.
 			pause = leastPullPause
 		case <-time.After(pause):
 			pause = min(2*pause, mostPullPause)
@@ -222,12 +222,12 @@ func (n *Node) follow(ctx context.Context) {
 }
 
 // acks says how far the ledgers of the mounted segments have come.
-func (n *Node) acks() []model.LedgerAck {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (c *cell) acks() []model.LedgerAck {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var out []model.LedgerAck
-	for _, s := range n.segments {
-		if epoch := s.ledger.Fenced(); s.mounted && epoch != 0 {
+	for _, s := range c.segments {
+		if epoch := s.ledger.Fenced(); s.cell == c.index && s.mounted && epoch != 0 {
 			out = append(out, model.LedgerAck{Segment: s.ID, Epoch: uint64(epoch), Seq: uint64(s.acked)})
 		}
 	}
@@ -235,22 +235,22 @@ func (n *Node) acks() []model.LedgerAck {
 }
 
 // apply applies batches. Those of a master that a later one has deposed are refused by the ledger.
-func (n *Node) apply(ctx context.Context, batches []model.LedgerBatch) {
+func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 	for _, b := range batches {
-		s := n.segmentOf(b.Segment)
+		s := c.segmentOf(b.Segment)
 		if s == nil {
 			continue
 		}
-		l := n.ledgerOf(s)
+		l := c.ledgerOf(s)
 		seq, err := l.Append(b.Bytes)
 		switch {
 		case err == nil:
-			n.acknowledge(ctx, s, l, seq)
+			c.acknowledge(ctx, s, l, seq)
 		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrGap):
-			n.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
+			c.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
 		default:
-			n.wipe(s, fmt.Errorf("the master's records do not fit: %w", err))
-			n.requestMount()
+			c.wipe(s, fmt.Errorf("the master's records do not fit: %w", err))
+			c.requestMount()
 		}
 	}
 }

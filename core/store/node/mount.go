@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
@@ -41,11 +42,11 @@ func (n *Node) MountSegment(ctx context.Context, o MountOptions) ([]model.Segmen
 		}
 		return nil, errs.Wrap(errs.CodeOf(err), "store node: mount", err)
 	}
-	made, err := n.acquire(ctx, "mount", o, nil)
+	made, err := n.acquire(ctx, "mount", o, n.pieceSize(size), nil)
 	if err != nil {
 		return nil, err
 	}
-	if err = n.announce(ctx, func(ctx context.Context) error { return n.mount(ctx, made) }); err != nil {
+	if err = n.announce(ctx, func(ctx context.Context) error { return n.mountAt(ctx, made) }); err != nil {
 		undo := context.WithoutCancel(ctx)
 		return nil, errors.Join(err, n.unmount(undo, made, 0), n.retire(undo, made))
 	}
@@ -54,6 +55,18 @@ func (n *Node) MountSegment(ctx context.Context, o MountOptions) ([]model.Segmen
 		ids[i] = s.ID
 	}
 	return ids, nil
+}
+
+// mountAt mounts segments at the cells that they belong to.
+func (n *Node) mountAt(ctx context.Context, made []*segment) error {
+	for _, c := range n.joinedCells() {
+		if part := slices.DeleteFunc(slices.Clone(made), func(s *segment) bool { return s.cell != c.index }); len(part) > 0 {
+			if err := c.mount(ctx, part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // admit returns an error for memory that the node cannot contribute now.
@@ -79,37 +92,37 @@ func (n *Node) admit(size uint64, fresh bool) error {
 
 // mountAll mounts everything. It makes a node without memory known, so that the master answers its pings like those
 // of others.
-func (n *Node) mountAll(ctx context.Context) error {
-	if segments := n.staying(); len(segments) > 0 {
-		return n.mount(ctx, segments)
+func (c *cell) mountAll(ctx context.Context) error {
+	if segments := c.staying(); len(segments) > 0 {
+		return c.mount(ctx, segments)
 	}
-	defer n.session.Record("ReMountSegment", time.Now())
-	return n.master.RemountSegments(ctx, n.session.ID(), nil)
+	defer c.session.Record("ReMountSegment", time.Now())
+	return c.master.RemountSegments(ctx, c.session.ID(), nil)
 }
 
 // mountEach mounts segments at a master that keeps no ledgers. A master that has forgotten the node gets all of its
 // segments at once: mounting one makes the node known, so that its pings would not find out that the others are missing.
-func (n *Node) mountEach(ctx context.Context, segments []*segment) error {
-	if n.joined.Load() {
-		forgotten := len(segments) == len(n.staying())
+func (c *cell) mountEach(ctx context.Context, segments []*segment) error {
+	if c.joined.Load() {
+		forgotten := len(segments) == len(c.staying())
 		if !forgotten {
 			t0 := time.Now()
-			reply, err := n.master.Ping(ctx, n.session.ID(), model.PingReport{})
-			n.session.Record("Ping", t0)
+			reply, err := c.master.Ping(ctx, c.session.ID(), model.PingReport{})
+			c.session.Record("Ping", t0)
 			if err != nil {
 				return err
 			}
 			forgotten = reply.Status == model.ClientNeedRemount
 		}
 		if forgotten {
-			defer n.session.Record("ReMountSegment", time.Now())
-			return n.master.RemountSegments(ctx, n.session.ID(), n.Segments())
+			defer c.session.Record("ReMountSegment", time.Now())
+			return c.master.RemountSegments(ctx, c.session.ID(), described(c.staying()))
 		}
 	}
 	for _, s := range segments {
 		t0 := time.Now()
-		err := n.master.MountSegment(ctx, n.session.ID(), s.Segment)
-		n.session.Record("MountSegment", t0)
+		err := c.master.MountSegment(ctx, c.session.ID(), s.Segment)
+		c.session.Record("MountSegment", t0)
 		if err != nil {
 			return err
 		}
@@ -132,9 +145,11 @@ func (n *Node) Replace(ctx context.Context, o MountOptions, grace time.Duration)
 }
 
 // Segments lists the contributed segments, without those that are being unmounted.
-func (n *Node) Segments() []model.Segment {
+func (n *Node) Segments() []model.Segment { return described(n.staying()) }
+
+func described(segments []*segment) []model.Segment {
 	var out []model.Segment
-	for _, s := range n.staying() {
+	for _, s := range segments {
 		out = append(out, s.Segment)
 	}
 	return out

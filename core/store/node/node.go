@@ -4,8 +4,10 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -37,19 +39,39 @@ type Node struct {
 	open      bool            // MountSegment is allowed
 	run       context.Context // ends with the node
 	published bool            // the metadata service may know this node
-	joinErr   error           // of the last attempt to join
 	late      bool            // Await gave up before the node had joined
-	joined    atomic.Bool     // the memory was mounted once
-	attempts  atomic.Uint64   // completed attempts to join
+	cells     []*cell         // nil while their number is not known
+	count     int             // of cells, 0 while it is not known
+	fetching  sync.Once       // of tasks
+	pieces    int             // into how many segments memory is divided at least, so that each cell gets some
+	refused   *refusals
+}
+
+// cell is a node as the master of one cell sees it: with the segments that belong to the cell. A pool without cells is one.
+type cell struct {
+	*Node
+	index, of int
+	master    store.Master
+
+	joinErr   error         // of the last attempt to join; guarded by mu of the node
+	joined    atomic.Bool   // the memory was mounted once
+	attempts  atomic.Uint64 // completed attempts to join
 	mounted   atomic.Bool
 	remount   chan struct{}        // capacity 1: the master does not know the node
 	attached  chan struct{}        // capacity 1: a segment was attached
 	plain     atomic.Bool          // the master keeps no ledgers
 	followers map[string]*follower // by address; of the goroutine that pulls
-	refused   *refusals
 	// attachedAgain is when the node attached last, in Unix nanoseconds, 0 before the second time.
 	attachedAgain atomic.Int64
 }
+
+const (
+	// cellPatience is how long the start of a node waits for the number of cells. A node that starts without it divides its
+	// memory when it is known.
+	cellPatience = 250 * time.Millisecond
+	// unassigned is the cell of a segment that has none yet.
+	unassigned = -1
+)
 
 // follower is a master that follows the one that leads, and that this node tells what its ledgers have.
 type follower struct {
@@ -66,7 +88,7 @@ func New(cfg Config, deps session.Deps) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, session: s, own: own, master: deps.Master, engine: deps.Engine, deps: deps, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1), followers: map[string]*follower{}}
+	n := &Node{cfg: cfg, session: s, own: own, master: deps.Master, engine: deps.Engine, deps: deps, pieces: 1}
 	r := promreg.Registry{To: deps.Metrics}
 	r.Gauge("mooncake_node_segment_bytes", "Memory contributed to the pool.", func() float64 { return float64(n.Size()) })
 	r.Gauge("mooncake_node_mounted", "1 while the master knows the segments of this node.", func() float64 {
@@ -106,6 +128,7 @@ func (n *Node) Begin(ctx context.Context) error {
 	if n.cancel != nil {
 		return errs.New(errs.Internal, "store node: start", "it is started already")
 	}
+	masters := n.soonKnown(ctx)
 	if err := n.allocate(ctx); err != nil {
 		err = errors.Join(err, n.leave(context.WithoutCancel(ctx)))
 		n.closeSession()
@@ -116,9 +139,13 @@ func (n *Node) Begin(ctx context.Context) error {
 	n.mu.Lock()
 	n.run = run
 	n.mu.Unlock()
+	if masters != nil {
+		n.enter(run, masters)
+	} else {
+		n.loop.Go(func() { n.enterLater(run) })
+	}
 	n.session.Attach(n)
-	n.loop.Go(func() { n.keepMounted(run) })
-	n.loop.Go(func() { n.follow(run) })
+	n.loop.Go(func() { n.checkPublished(run) })
 	if n.cfg.Kept != nil {
 		n.loop.Go(func() { n.keepKept(run) })
 	}
@@ -134,7 +161,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.open = false
 	n.mu.Unlock()
 	if n.cancel != nil {
-		if n.joined.Load() {
+		if n.Joined() {
 			n.unmountWithGrace(ctx)
 		}
 		n.cancel()
@@ -153,8 +180,11 @@ func (n *Node) closeSession() {
 	}
 }
 
-// Mounted reports whether the master knows the node's segments, as far as the node knows.
-func (n *Node) Mounted() bool { return n.mounted.Load() }
+// Mounted reports whether the masters of all cells know the node's segments, as far as the node knows.
+func (n *Node) Mounted() bool {
+	all := n.joinedCells()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(c *cell) bool { return !c.mounted.Load() })
+}
 
 // Health reports whether the master answers, without asking it.
 func (n *Node) Health() session.Health { return n.session.Health() }
@@ -180,4 +210,59 @@ func (n *Node) announce(ctx context.Context, mount func(context.Context) error) 
 	}
 	err := mount(ctx)
 	return errs.Wrap(errs.CodeOf(err), "store node: mount "+memory.Human(n.Size())+" at the master", err)
+}
+
+// soonKnown returns the masters of the cells, nil while their number is not known, and notes into how many pieces memory is
+// divided.
+func (n *Node) soonKnown(ctx context.Context) []store.Master {
+	celled, ok := n.master.(store.Celled)
+	if !ok {
+		n.count = 1
+		return []store.Master{n.master}
+	}
+	ctx, cancel := context.WithTimeout(ctx, cellPatience)
+	defer cancel()
+	masters, err := celled.Masters(ctx)
+	if err != nil {
+		return nil
+	}
+	n.count, n.pieces = len(masters), len(masters)
+	return masters
+}
+
+// enterLater is enter where the number of cells was not known at the start.
+func (n *Node) enterLater(ctx context.Context) {
+	masters, err := n.master.(store.Celled).Masters(ctx) //nolint:forcetypeassert // soonKnown has seen it.
+	if err == nil {
+		n.enter(ctx, masters)
+		n.session.TriedToJoin()
+	}
+}
+
+// enter makes the node one of the cells that these masters lead, and joins each of them in the background until ctx ends.
+func (n *Node) enter(ctx context.Context, masters []store.Master) {
+	all := make([]*cell, len(masters))
+	for i, m := range masters {
+		all[i] = &cell{Node: n, index: i, of: len(masters), master: m, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1), followers: map[string]*follower{}}
+	}
+	n.mu.Lock()
+	n.count, n.pieces = len(masters), len(masters)
+	n.mu.Unlock()
+	if err := n.settleCells(ctx); err != nil {
+		n.deps.Log.Error("the memory of this node could not be divided among the cells of the pool", "cells", len(masters), "error", err)
+	}
+	n.mu.Lock()
+	n.cells = all
+	n.mu.Unlock()
+	for _, c := range all {
+		n.loop.Go(func() { c.keepMounted(ctx) })
+		n.loop.Go(func() { c.follow(ctx) })
+	}
+}
+
+// joinedCells returns the cells, nil while their number is not known.
+func (n *Node) joinedCells() []*cell {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cells
 }

@@ -33,6 +33,8 @@ type segment struct {
 	wiped   bool               // what the ledger had is lost
 	// ledgerMemory is that of the ledger of a segment that is kept.
 	ledgerMemory *ledgerMemory
+	// cell is the one that the segment belongs to, of so many; unassigned while their number is not known.
+	cell, of int
 }
 
 // loan is memory that a caller handed over, as one or several segments.
@@ -63,7 +65,11 @@ func (n *Node) allocate(ctx context.Context) error {
 	}
 	var made []*segment
 	for i, size := range sizes {
-		more, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, nil)
+		most := n.pieceSize(size)
+		if n.cfg.Kept != nil {
+			most = size // It is a piece already.
+		}
+		more, err := n.acquire(ctx, fmt.Sprintf("segment %d", i), MountOptions{Size: size}, most, nil)
 		if err != nil {
 			n.forget(context.WithoutCancel(ctx), made) // The node does not start, and the next one makes its own.
 			return err
@@ -79,28 +85,28 @@ func (n *Node) resume(ctx context.Context) (missing []uint64, err error) {
 	for _, size := range n.cfg.Segments {
 		total, most = total+size, max(most, n.cfg.segmentSize(size))
 	}
-	left, err := n.cfg.Kept.choose(ctx, total, most, n.cfg.HugePages)
+	left, err := n.cfg.Kept.choose(ctx, total, most, n.cfg.HugePages, n.count)
 	if err != nil {
 		return nil, err
 	}
 	rest := total
 	for i, l := range left {
-		if _, err := n.acquire(ctx, fmt.Sprintf("kept segment %d", i), MountOptions{Size: l.size}, l); err != nil {
+		if _, err := n.acquire(ctx, fmt.Sprintf("kept segment %d", i), MountOptions{Size: l.size}, l.size, l); err != nil {
 			return nil, err
 		}
 		rest -= l.size
 	}
 	for _, size := range n.cfg.Segments {
 		size = min(size, rest)
-		missing = append(missing, memory.Pieces(size, keptPiece(total))...)
+		missing = append(missing, memory.Pieces(size, min(keptPiece(total), n.pieceSize(total)))...)
 		rest -= size
 	}
 	return missing, nil
 }
 
-// acquire gets memory, divides it into segments and registers them. left, if there is any, is a segment of the process
+// acquire gets memory, divides it into segments of at most most bytes and registers them. left, if there is any, is a segment of the process
 // before that the node goes on with.
-func (n *Node) acquire(ctx context.Context, what string, o MountOptions, left *leftSegment) (made []*segment, err error) {
+func (n *Node) acquire(ctx context.Context, what string, o MountOptions, most uint64, left *leftSegment) (made []*segment, err error) {
 	if o.Location == "" {
 		o.Location = n.cfg.Location
 	}
@@ -121,14 +127,15 @@ func (n *Node) acquire(ctx context.Context, what string, o MountOptions, left *l
 		size = int(o.Size)
 	}
 	borrowed := &loan{freed: o.Freed}
-	for rest, most := o.Memory, int(n.cfg.segmentSize(uint64(size))); size > 0; {
-		part := min(most, size)
-		s := &segment{}
+	for rest := o.Memory; size > 0; {
+		part := min(int(most), size)
+		s := &segment{cell: unassigned}
 		if one := rest; len(rest.Bytes) > 0 {
 			one.Bytes = rest.Bytes[:part:part]
 			s.loan = borrowed
 			borrowed.users.Add(1)
 			made = append(made, s)
+			n.assign(s, made, left)
 			err = n.register(ctx, s, one, o.Protocol, nil)
 			rest.Bytes = rest.Bytes[part:]
 			rest.FDOffset += int64(part)
@@ -136,6 +143,7 @@ func (n *Node) acquire(ctx context.Context, what string, o MountOptions, left *l
 			made = append(made, s)
 			one = transfer.BlockMemory(s.memory, 0)
 			one.Bytes = one.Bytes[:part]
+			n.assign(s, made, left)
 			err = n.register(ctx, s, one, o.Protocol, left)
 		}
 		if err != nil {
@@ -190,25 +198,30 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	if s.ledgerMemory == nil || left != nil {
 		return nil
 	}
+	n.keep(ctx, s)
+	return nil
+}
+
+// keep has the vault keep a segment.
+func (n *Node) keep(ctx context.Context, s *segment) {
 	if err := n.cfg.Kept.keep(ctx, s); err != nil {
 		n.deps.Log.Error("a segment is not kept: what it has is lost when this process ends", "segment", s.ID.String(), "error", err)
-		return nil
+		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.kept = true
-	return nil
 }
 
-// newLedger makes the empty ledger of a segment, in memory that a vault can keep where the node has one and the memory
-// of the segment is its own.
+// newLedger makes the empty ledger of a segment, in memory that a vault can keep where the node has one, the memory of the
+// segment is its own and its cell is known.
 func (n *Node) newLedger(s *segment) (*ledger.Log, *ledgerMemory, error) {
 	id := ledger.Identity{Segment: s.ID, Size: s.Size}
-	if n.cfg.Kept == nil || s.memory == nil {
+	if n.cfg.Kept == nil || s.memory == nil || s.cell == unassigned {
 		l, err := ledger.Create(&pages{}, id)
 		return l, nil, err
 	}
-	id.Cluster = n.cfg.Kept.cluster
+	id.Cluster = cellName(n.cfg.Kept.cluster, s.cell, s.of)
 	mem, err := n.cfg.Kept.newLedger()
 	if err != nil {
 		return nil, nil, err
@@ -285,4 +298,100 @@ func (n *Node) remove(gone []*segment) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.segments = slices.DeleteFunc(slices.Clone(n.segments), func(s *segment) bool { return slices.Contains(gone, s) })
+}
+
+// staying returns the segments of a cell that are not being unmounted.
+func (c *cell) staying() []*segment {
+	return slices.DeleteFunc(c.Node.staying(), func(s *segment) bool { return s.cell != c.index })
+}
+
+// pieceSize returns the size of every segment but the last into which memory of a size is divided.
+func (n *Node) pieceSize(size uint64) uint64 {
+	n.mu.Lock()
+	pieces := uint64(n.pieces)
+	n.mu.Unlock()
+	most := n.cfg.segmentSize(size)
+	if pieces > 1 {
+		most = min(most, ((size-1)/pieces+segmentAlign)/segmentAlign*segmentAlign)
+	}
+	return most
+}
+
+// assign gives a new segment, one of made, to a cell: to the one that the process before had it in, or to the one that has the
+// least memory of this node, where nodes begin with different ones. It is left unassigned while the number of cells is not known.
+func (n *Node) assign(s *segment, made []*segment, left *leftSegment) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if left != nil {
+		s.cell, s.of = left.cell, left.of
+		return
+	}
+	if n.count == 0 {
+		return
+	}
+	have := make([]uint64, n.count)
+	for _, o := range slices.Concat(n.segments, made) {
+		if o.cell != unassigned && o.cell < n.count && !o.leaving {
+			have[o.cell] += o.Size
+		}
+	}
+	from := int(n.session.ID().Lo % uint64(n.count))
+	s.cell, s.of = from, n.count
+	for i := range n.count {
+		if c := (from + i) % n.count; have[c] < have[s.cell] {
+			s.cell = c
+		}
+	}
+}
+
+// settleCells gives segments to cells where the number of cells was not known at the start. Nothing is mounted yet. Memory
+// without a cell is divided anew. What a ledger has is of no use to a pool that is cut otherwise.
+func (n *Node) settleCells(ctx context.Context) error {
+	var loose []*segment
+	total := uint64(0)
+	for _, s := range n.staying() {
+		if s.cell != unassigned && s.of != n.count {
+			n.wipe(s, fmt.Errorf("it is that of cell %d of %d, and the pool has %d cells now", s.cell, s.of, n.count))
+			s.cell = unassigned
+		}
+		if s.cell == unassigned {
+			loose, total = append(loose, s), total+s.Size
+		}
+	}
+	if n.count == 1 {
+		for _, s := range loose {
+			n.assign(s, nil, nil)
+			n.identify(ctx, s)
+		}
+		return nil
+	}
+	err := n.free(ctx, loose)
+	n.remove(loose)
+	if err != nil || total == 0 {
+		return err
+	}
+	for _, size := range memory.Pieces(total, n.pieceSize(total)) {
+		if _, err := n.acquire(ctx, "divide memory", MountOptions{Size: size}, size, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify makes a segment of a node whose memory is kept one that the vault keeps, once its cell is known.
+func (n *Node) identify(ctx context.Context, s *segment) {
+	if n.cfg.Kept == nil || s.memory == nil || s.kept || s.ledgerMemory != nil {
+		return
+	}
+	l, mem, err := n.newLedger(s)
+	if err != nil {
+		n.deps.Log.Error("a segment is not kept: what it has is lost when this process ends", "segment", s.ID.String(), "error", err)
+		return
+	}
+	l.SetPlace(s.ledger.Place())
+	l.SetGuard(&s.guard.Guard)
+	n.mu.Lock()
+	s.ledger, s.ledgerMemory, s.acked = l, mem, l.Seq()
+	n.mu.Unlock()
+	n.keep(ctx, s)
 }

@@ -91,10 +91,7 @@ func (n *Node) unmount(ctx context.Context, segments []*segment, grace time.Dura
 		if !mounted {
 			continue
 		}
-		err := session.Do(ctx, n.session, "UnmountSegment", func(ctx context.Context) error {
-			return n.master.UnmountSegment(ctx, n.session.ID(), s.ID, grace)
-		})
-		if err != nil {
+		if err := n.unmountAt(ctx, s, grace); err != nil {
 			return err
 		}
 		n.mu.Lock()
@@ -102,6 +99,22 @@ func (n *Node) unmount(ctx context.Context, segments []*segment, grace time.Dura
 		n.mu.Unlock()
 	}
 	return nil
+}
+
+// unmountAt tells the master of a segment that it goes.
+func (n *Node) unmountAt(ctx context.Context, s *segment, grace time.Duration) error {
+	all := n.joinedCells()
+	if s.cell < 0 || s.cell >= len(all) {
+		return nil // No master knows it.
+	}
+	call := func(ctx context.Context) error {
+		return all[s.cell].master.UnmountSegment(ctx, n.session.ID(), s.ID, grace)
+	}
+	if len(all) > 1 { // One cell says nothing of the session with the others.
+		defer n.session.Record("UnmountSegment", time.Now())
+		return call(ctx)
+	}
+	return session.Do(ctx, n.session, "UnmountSegment", call)
 }
 
 // retire frees segments and publishes that they are gone.
@@ -218,14 +231,16 @@ func (n *Node) leave(ctx context.Context) error {
 // sayGoodbye unmounts the segments and withdraws the descriptor. It only logs an error, since a
 // master that does not answer finds out by itself.
 func (n *Node) sayGoodbye(ctx context.Context, segments []*segment, published bool) {
-	n.mounted.Store(false)
+	for _, c := range n.joinedCells() {
+		c.mounted.Store(false)
+	}
 	failed := n.unmount(ctx, n.ending(ctx, segments), 0)
 	if published && !n.cfg.SharedEngine {
 		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 		defer cancel()
 		failed = errors.Join(failed, n.engine.Withdraw(ctx))
 	}
-	if failed != nil && n.joined.Load() {
+	if failed != nil && n.Joined() {
 		n.deps.Log.Warn("the node could not announce that it leaves; the master notices by its timeout", "error", failed)
 	}
 }

@@ -99,12 +99,12 @@ func (s *Session) ping() error {
 	if forgotten {
 		s.replaced()
 	}
-	if err == nil {
+	if err == nil && !reply.Partial {
 		s.heard(sent, reply.Status)
-		s.hearEpoch(reply.Epoch)
+		s.hearEpoch(reply.Epoch, reply.Newest())
 	}
 	for _, m := range members {
-		m.Pinged(err, forgotten)
+		m.Pinged(reply, err)
 	}
 	if forgotten {
 		s.comeBack(len(members))

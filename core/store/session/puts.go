@@ -9,11 +9,12 @@ import (
 // which epochs this process writes for no more. Safe for concurrent use.
 type puts struct {
 	mu sync.Mutex
-	// epoch is that of the last master, past the hooks; said is what since has returned.
-	epoch, said uint64
-	open        map[uint64]int
-	hooks       []func(ctx context.Context, epoch uint64)
-	running     bool // the hooks
+	// epoch is that of the last master, past the hooks, of several the lowest, and newest the highest one; said is what since
+	// has returned.
+	epoch, newest, said uint64
+	open                map[uint64]int
+	hooks               []func(ctx context.Context, epoch uint64)
+	running             bool // the hooks
 }
 
 // begin counts a put, unless since has said that none of its epoch is in progress.
@@ -51,11 +52,12 @@ func (p *puts) since() uint64 {
 	return p.said
 }
 
-// hear takes the epoch of a master that answered. If it is a later one, hear returns the hooks to run before heard.
-func (p *puts) hear(epoch uint64) (later bool, hooks []func(context.Context, uint64)) {
+// hear takes the lowest and the highest epoch of the masters that answered. If one is a later one, hear returns the hooks to run
+// before heard.
+func (p *puts) hear(epoch, newest uint64) (later bool, hooks []func(context.Context, uint64)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if epoch <= p.epoch || p.running {
+	if epoch <= p.epoch && newest <= p.newest || p.running {
 		return false, nil
 	}
 	p.running = true
@@ -63,10 +65,10 @@ func (p *puts) hear(epoch uint64) (later bool, hooks []func(context.Context, uin
 }
 
 // heard ends hear.
-func (p *puts) heard(epoch uint64) {
+func (p *puts) heard(epoch, newest uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.epoch, p.running = epoch, false
+	p.epoch, p.newest, p.running = max(p.epoch, epoch), max(p.newest, newest), false
 }
 
 func (p *puts) hook(f func(context.Context, uint64)) {

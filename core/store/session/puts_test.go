@@ -34,7 +34,7 @@ func TestNothingBeginsBeforeWhatWasSaid(t *testing.T) {
 			},
 			"hear": func(t *rapid.T) {
 				e := epochs.Draw(t, "epoch")
-				if is, _ := p.hear(e); is {
+				if is, _ := p.hear(e, e); is {
 					require.Zero(t, later, "the hooks run once at a time")
 					later = e
 				}
@@ -43,7 +43,7 @@ func TestNothingBeginsBeforeWhatWasSaid(t *testing.T) {
 				if later == 0 {
 					t.Skip("no hooks run")
 				}
-				p.heard(later)
+				p.heard(later, later)
 				later = 0
 			},
 			"since": func(t *rapid.T) {
@@ -66,14 +66,34 @@ func TestHooksRunOnce(t *testing.T) {
 	ran := 0
 	p.hook(func(context.Context, uint64) { ran++ })
 	for _, e := range []uint64{3, 3, 2, 7} {
-		if later, hooks := p.hear(e); later {
+		if later, hooks := p.hear(e, e); later {
 			require.Less(t, p.since(), e)
 			for _, f := range hooks {
 				f(t.Context(), e)
 			}
-			p.heard(e)
+			p.heard(e, e)
 			require.Equal(t, e, p.since())
 		}
 	}
 	require.Equal(t, 2, ran)
+}
+
+// TestSeveralMasters: the hooks run for each that is new, and what the oldest one began is not over.
+func TestSeveralMasters(t *testing.T) {
+	var p puts
+	var ran []uint64
+	p.hook(func(_ context.Context, epoch uint64) { ran = append(ran, epoch) })
+	for _, e := range [][2]uint64{{3, 5}, {3, 5}, {3, 8}, {8, 9}} {
+		if later, hooks := p.hear(e[0], e[1]); later {
+			for _, f := range hooks {
+				f(t.Context(), e[1])
+			}
+			p.heard(e[0], e[1])
+		}
+		require.Equal(t, e[0], p.since())
+		require.True(t, p.begin(e[0]))
+		p.over(e[0])
+	}
+	require.Equal(t, []uint64{5, 8, 9}, ran)
+	require.False(t, p.begin(7))
 }

@@ -74,9 +74,9 @@ type writes struct {
 
 // Member is a node that a session keeps alive. Its methods must not block.
 type Member interface {
-	// Pinged takes the result of a ping. forgotten means that the master does not know the client, so
-	// that the member has to mount everything again.
-	Pinged(err error, forgotten bool)
+	// Pinged takes the answer to a ping, or its error. ClientNeedRemount means that the master does not know the
+	// client, so that the member has to mount everything again.
+	Pinged(reply model.PingReply, err error)
 	// Joined reports whether the member has joined the pool once.
 	Joined() bool
 }

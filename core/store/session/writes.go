@@ -106,22 +106,22 @@ func (s *Session) PutOver(epoch uint64, mayWrite bool) {
 	s.puts.over(epoch)
 }
 
-// hearEpoch takes the epoch of a master that answered.
-func (s *Session) hearEpoch(epoch uint64) {
+// hearEpoch takes the epoch of a master that answered, or of several the lowest and the highest one.
+func (s *Session) hearEpoch(epoch, newest uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	later, hooks := s.puts.hear(epoch)
+	later, hooks := s.puts.hear(epoch, newest)
 	if !later {
 		return
 	}
 	s.tasks.Go(func() {
 		for _, f := range hooks {
-			f(s.ctx, epoch)
+			f(s.ctx, newest)
 		}
-		s.puts.heard(epoch)
+		s.puts.heard(epoch, newest)
 		s.pingNow()
 	})
 }

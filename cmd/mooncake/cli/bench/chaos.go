@@ -162,6 +162,7 @@ func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f.BoolVar(&o.Keep, "keep", o.Keep, "run 'mooncake keep' beside the stores, so that their memory outlives their processes")
 	f.BoolVar(&o.Balance, "balance", o.Balance, "remove all keys after a round, and check that all memory is free then; not with --keep=false")
 	f.StringVar(&o.KeepDir, "keep-dir", "", "in place of the keeper, let the stores have their memory in files in this directory of a tmpfs")
+	f.IntVar(&o.Cells, "cells", o.Cells, "into how many cells elected masters cut the pool")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/evictsim"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
+	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
@@ -29,6 +30,7 @@ func (e verbs) evictCmd() *cobra.Command {
 	var format output.Format
 	var file string
 	var capacities []int
+	cuts := []int{1}
 	var policies []string
 	cmd := &cobra.Command{
 		Use:   "evict --trace FILE",
@@ -50,6 +52,9 @@ gets from LRU to the optimum, by blocks.`,
 				return err
 			}
 			contenders, err := e.contenders(policies)
+			if err == nil {
+				contenders, err = overCells(contenders, cuts)
+			}
 			if err != nil {
 				return err
 			}
@@ -78,8 +83,30 @@ gets from LRU to the optimum, by blocks.`,
 	f.StringVar(&file, "trace", "", "file in the FAST'25 format, one JSON object a line")
 	f.IntSliceVar(&capacities, "capacity", []int{1000, 5000, 10000, 30000, 50000}, "sizes of the pool in blocks")
 	f.StringSliceVar(&policies, "policy", []string{allPolicies}, "policies to compare: all, or some of "+strings.Join(e.policyNames(), ", "))
+	f.IntSliceVar(&cuts, "cells", cuts, "numbers of cells over which keys and capacity are divided")
 	output.Flag(f, &format, "", output.Text, output.JSON)
 	return cmd
+}
+
+// overCells returns each policy once for each number of cells, and the optimum once.
+func overCells(contenders []evictsim.Contender, cuts []int) (out []evictsim.Contender, err error) {
+	for _, c := range contenders {
+		for i, n := range cuts {
+			switch {
+			case n < 1 || n > cells.Max || slices.Contains(cuts[:i], n):
+				return nil, command.Usagef("--cells has %d, want different numbers from 1 to %d", n, cells.Max)
+			case n == 1 || c.Factory == nil:
+				if c.Factory != nil || i == 0 {
+					out = append(out, c)
+				}
+				continue
+			}
+			cut := c
+			cut.Name, cut.Cells, cut.Default = fmt.Sprintf("%s, %d cells", c.Name, n), n, false
+			out = append(out, cut)
+		}
+	}
+	return out, nil
 }
 
 func checkCapacities(capacities []int) error {

@@ -12,7 +12,11 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
+	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/router"
 )
 
 func (e verbs) masterCmd() *cobra.Command {
@@ -72,6 +76,7 @@ func (e verbs) callsCmd() *cobra.Command {
 	var format output.Format
 	var address string
 	var overGRPC bool
+	parts := 1
 	var o masterload.CallsOptions
 	cmd := &cobra.Command{
 		Use:   "calls",
@@ -84,10 +89,13 @@ over the loopback network; with it a running one is, to which a segment is added
   mooncake bench master calls --master 127.0.0.1:50051 --batch 128 --threads 4 -o json`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if parts < 1 || parts > cells.Max || parts > 1 && address != "" {
+				return command.Usagef("want --cells 1 to %d, and no --master with it", cells.Max)
+			}
 			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			o.Step = e.step
-			r, err := e.measureCalls(ctx, address, overGRPC, o)
+			r, err := e.measureCalls(ctx, address, overGRPC, parts, o)
 			if err != nil {
 				return fmt.Errorf("bench master calls: %w", err)
 			}
@@ -101,12 +109,16 @@ over the loopback network; with it a running one is, to which a segment is added
 	f.IntSliceVar(&o.Threads, "threads", []int{1, 4}, "how many call at a time")
 	f.IntVar(&o.Keys, "keys", 1<<18, "keys that are put, at most, for each combination")
 	f.DurationVar(&o.Time, "time", masterload.DefaultCallTime, "how long each kind of call is made")
+	f.IntVar(&parts, "cells", parts, "how many masters run in this process, each with one cell of the keys")
 	f.BoolVar(&overGRPC, "grpc", false, "call over gRPC, as others than this program do")
 	output.Flag(f, &format, "", output.Text, output.JSON)
 	return cmd
 }
 
-func (e verbs) measureCalls(ctx context.Context, address string, overGRPC bool, o masterload.CallsOptions) (masterload.CallsReport, error) {
+func (e verbs) measureCalls(ctx context.Context, address string, overGRPC bool, parts int, o masterload.CallsOptions) (masterload.CallsReport, error) {
+	if parts > 1 {
+		return e.measureCells(ctx, overGRPC, parts, o)
+	}
 	if address == "" {
 		m, err := e.startMaster(ctx, func(*config.Master) {})
 		if err != nil {
@@ -122,6 +134,45 @@ func (e verbs) measureCalls(ctx context.Context, address string, overGRPC bool, 
 	defer c.Close()
 	o.Master = c
 	return masterload.Calls(ctx, o)
+}
+
+// measureCells measures masters of one cell each, which a router in this process calls.
+func (e verbs) measureCells(ctx context.Context, overGRPC bool, parts int, o masterload.CallsOptions) (masterload.CallsReport, error) {
+	var all everywhere
+	var masters []store.Master
+	for range parts {
+		m, err := e.startMaster(ctx, func(*config.Master) {})
+		if err != nil {
+			return masterload.CallsReport{}, err
+		}
+		defer m.Close(context.WithoutCancel(ctx)) //nolint:errcheck // The process ends with it.
+		c, err := client.Dial(m.Address(), client.Options{GRPC: overGRPC})
+		if err != nil {
+			return masterload.CallsReport{}, err
+		}
+		defer c.Close() //nolint:errcheck // Its calls have ended.
+		masters = append(masters, c)
+	}
+	all.Router, all.masters = router.New(masters...), masters
+	defer all.Close()
+	o.Master = all
+	return masterload.Calls(ctx, o)
+}
+
+// everywhere is a router that mounts a segment at every cell.
+type everywhere struct {
+	*router.Router
+	masters []store.Master
+}
+
+// MountSegment implements store.Master.
+func (e everywhere) MountSegment(ctx context.Context, client model.ClientID, seg model.Segment) error {
+	for i, m := range e.masters {
+		if err := m.MountSegment(ctx, client, seg); err != nil {
+			return fmt.Errorf("cell %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // startMaster starts a master in this process, with the default settings as change alters them.

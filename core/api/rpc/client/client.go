@@ -106,7 +106,6 @@ var (
 // Dial returns a client of the master at addr: "host:port", a list of masters of which one leads, or a
 // directory, "etcd://host:port", that says who leads. It does not connect: an error is always about addr.
 func Dial(addr string, opts Options) (*Client, error) {
-	opts = opts.withDefaults()
 	a, err := masteraddr.Parse(addr)
 	if err != nil {
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "master address "+strconv.Quote(addr), "%w", err), "use host:port, for example 127.0.0.1:50051")
@@ -115,13 +114,20 @@ func Dial(addr string, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return dial(a, d, opts)
+}
+
+// dial is Dial for an address that was read, with its directory if there is one.
+func dial(a masteraddr.Address, d ha.Directory, opts Options) (*Client, error) {
+	opts = opts.withDefaults()
 	c := &Client{opts: opts, directory: d, stop: func() {}, place: place{name: a.String(), addrs: a.Masters, several: len(a.Masters) > 1}}
 	name, first := "leader", ""
 	if len(a.Masters) > 0 {
 		name, first = a.Masters[0], a.Masters[0]
 	}
+	var err error
 	if c.grpc, err = newGRPC(name, a.Masters, opts.ConnectTimeout, opts.MaxRetryDelay); err != nil {
-		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(addr), err)
+		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(a.String()), err)
 	}
 	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -49,6 +50,9 @@ func (c *Client) callError(op string, err error) error {
 	op = "master " + at + ": " + op
 	code := convert.FromGRPC(st.Code())
 	wrapped := errs.New(code, op, "%s", st.Message())
+	if errors.Is(err, lean.ErrNotSent) {
+		wrapped.Err = notSent(st.Message())
+	}
 	switch st.Code() {
 	case codes.Canceled:
 		return &errs.Error{Code: code, Class: errs.ClassUnknown, Op: op, Err: context.Canceled}
@@ -66,6 +70,15 @@ func (c *Client) callError(op string, err error) error {
 		return wrapped
 	}
 }
+
+// notSent is store.ErrNotSent with a reason.
+type notSent string
+
+// Error implements error.
+func (n notSent) Error() string { return string(n) }
+
+// Is implements what errors.Is looks for.
+func (notSent) Is(target error) bool { return target == store.ErrNotSent }
 
 // foreignMaster is the error of a call to something that is no master of this project.
 func foreignMaster(op string, e *lean.ForeignError) error {

@@ -18,15 +18,20 @@ const reconnectDelay = 250 * time.Millisecond
 // Module provides the calls to the master of a member.
 func Module() fx.Option { return fx.Module("api/rpc/client", fx.Provide(provideDial)) }
 
+// opened makes a connection of a type a member.Master, nil after an error.
+func opened[M member.Master](m M, err error) (member.Master, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 func provideDial(cfg config.Config, log *slog.Logger) member.Dial {
 	return func(address string) (member.Master, error) {
+		opts := Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay}
 		if address == "" {
-			address = cfg.Store.MasterServerAddress
+			return opened(DialPool(cfg.Store.MasterServerAddress, opts))
 		}
-		c, err := Dial(address, Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay})
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		return opened(Dial(address, opts))
 	}
 }

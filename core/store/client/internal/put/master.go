@@ -94,7 +94,7 @@ func (c *Call) End(ctx context.Context, items []*Item, limit time.Time) {
 	for pause, repeated := leastEndPause, false; ; pause = min(2*pause, mostEndPause) {
 		again := c.done[:0]
 		for _, it := range c.done {
-			if it.Err != nil && (gone || errs.Is(it.Err, errs.ObjectNotFound) && (repeated || c.w.replaced(it))) {
+			if it.Err != nil && (gone || away(it.Err) || errs.Is(it.Err, errs.ObjectNotFound) && (repeated || c.w.replaced(it))) {
 				again = append(again, it)
 			}
 		}
@@ -142,7 +142,7 @@ func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bo
 	if err == nil {
 		c.ended = got
 	}
-	gone = !errors.Is(err, errs.ErrForeign) && (session.Unanswered(err) || errs.Is(err, errs.UnavailableInCurrentStatus))
+	gone = away(err)
 	err = base.Complete(err, len(got), len(c.done))
 	c.w.ends.mu.Lock()
 	defer c.w.ends.mu.Unlock()
@@ -158,6 +158,11 @@ func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bo
 		}
 	}
 	return gone
+}
+
+// away reports whether an error may be due to a master that is being replaced.
+func away(err error) bool {
+	return !errors.Is(err, errs.ErrForeign) && (session.Unanswered(err) || errs.Is(err, errs.UnavailableInCurrentStatus))
 }
 
 // Revoke revokes the puts of items that failed. It returns the items that may be put in other memory:

@@ -50,7 +50,7 @@ func (w *Writer) repeat(ctx context.Context, items []model.EndItem) (again []mod
 		return items
 	}
 	for i, e := range got {
-		if errs.Is(e, errs.ObjectNotFound) {
+		if errs.Is(e, errs.ObjectNotFound) || e != nil && away(e) {
 			again = append(again, items[i])
 		}
 	}
