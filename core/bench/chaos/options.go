@@ -57,7 +57,7 @@ func Default() Options {
 	return Options{
 		Rounds: 3, Keys: 1000, PageSize: 64 << 10, SegmentSize: 256 << 20,
 		Pause: 30 * time.Second, Recovery: time.Minute, Patience: 10 * time.Second,
-		Cells: 1, Etcd: "etcd", Keep: true, Balance: true, Note: func(string) {},
+		Cells: 1, Etcd: "etcd", Keep: true, Note: func(string) {},
 	}
 }
 

@@ -41,14 +41,6 @@ is started again at once. What was stopped goes on after the pause. A cut link n
 programs ip, nsenter and unshare; without them, and without etcd, rows are left out and a line says
 why.
 
-Then it removes all keys and waits for at most a minute until no memory is in use.
-
-upgrade begins with processes of the program --from, of another release, and replaces one after the
-other by this program, masters first and the leader last, and then by --from again; once with one
-master, once with three. A client of --from and one of this program use the pool meanwhile. Calls
-that fail while a process is replaced are repeated once when that is done; the row says how many
-failed again.
-
 The exit code is 1 if a read was wrong, memory stayed in use, or a call of an upgrade failed twice.`,
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
@@ -78,7 +70,7 @@ func (e verbs) haCmd() *cobra.Command {
 	var format output.Format
 	var file string
 	o := defaultChaos()
-	o.Rounds, o.Pause, o.Balance = 20, 5*time.Second, false
+	o.Rounds, o.Pause = 20, 5*time.Second
 	cmd := &cobra.Command{
 		Use:   "ha [FAULT...]",
 		Short: "Kill and stop leaders under load, and measure the pause and what is kept",
