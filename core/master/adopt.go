@@ -230,6 +230,7 @@ func (a *adoption) settle(ctx context.Context, f *objects.Found) {
 		}
 		if a.objects++; !f.Complete {
 			a.unfinished++
+			s.revokeAdopted(ctx, f)
 		}
 	default:
 		// A later value took its place, or it is there twice.
@@ -239,6 +240,18 @@ func (a *adoption) settle(ctx context.Context, f *objects.Found) {
 		}
 	}
 	s.reclaim(ctx, &bin, history.ReplacedByUpsert, false)
+}
+
+// revokeAdopted revokes an adopted put whose writer has revoked it while this master did not know it. Called in the pool's
+// gate.
+func (s *Service) revokeAdopted(ctx context.Context, f *objects.Found) {
+	by, ok := s.revoked.Find(f.Put)
+	if !ok {
+		return
+	}
+	var bin objects.Bin
+	s.table.Revoke(f.Key, f.Put, s.table.Known(by.Client), &bin) // It fails for a client that is not the writer.
+	s.reclaim(ctx, &bin, history.PutRevoked, !by.Quarantined)
 }
 
 // holdDropped keeps the memory of a value that is not adopted: until readers of the masters before must have ended, or, if the put

@@ -31,6 +31,7 @@ type keeper struct {
 	told    map[model.SegmentID]*told
 	whole   int         // how often it has reported a whole ledger
 	mute    atomic.Bool // it pulls nothing
+	between func()      // called before it reports a ledger, nil for nothing
 	stop    context.CancelFunc
 	pulling sync.WaitGroup
 }
@@ -85,6 +86,9 @@ func (k *keeper) attach(r *rig) error {
 		}
 		if g.Resume {
 			continue
+		}
+		if k.between != nil {
+			k.between()
 		}
 		if _, err := k.report(r, s.ID, g); err != nil {
 			return err
@@ -190,6 +194,50 @@ func TestALedgerOfALaterReleaseIsRefused(t *testing.T) {
 		_, err = r.Attach(r.ctx, k.client, []model.LedgerState{{Segment: seg, Layout: ledger.Layout}})
 		require.NoError(t, err)
 	})
+}
+
+// TestAPutIsRevokedWhileItsSegmentAttaches: a put is over that its writer revokes when a node that moved, or that another
+// master knew, has attached and not reported yet.
+func TestAPutIsRevokedWhileItsSegmentAttaches(t *testing.T) {
+	for name, another := range map[string]bool{"the same master": false, "another master": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, 1, 64)
+				r := startAttached(t, nil, k)
+				keys, writer := []string{"revoked", "quarantined", "goes on", "another client's"}, model.Caller{Client: r.client}
+				got, err := r.PutStart(r.ctx, writer, items(keys, page), model.DefaultReplicateConfig(), nil)
+				require.NoError(t, err)
+				revoke := func(i int, caller model.Caller, quarantined bool) {
+					out, err := r.PutRevoke(r.ctx, caller, []model.RevokeItem{{Key: keys[i], Put: got[i].Value[0].ID, Quarantined: quarantined}})
+					require.NoError(t, err)
+					require.True(t, errs.Is(out[0], errs.ObjectNotFound), "%v", out[0])
+				}
+				flushed()
+				if another {
+					r.kill(t, k)
+					r = startAttached(t, nil)
+				}
+				k.segs[0].Endpoint = "moved:1"
+				k.between = func() {
+					revoke(0, writer, false)
+					revoke(1, writer, true)
+					revoke(3, model.Caller{Client: model.NewUUID()}, false)
+				}
+				k.join(r)
+				flushed()
+				segs, err := r.Segments(r.ctx)
+				require.NoError(t, err)
+				require.Len(t, segs, 1)
+				require.EqualValues(t, 2*page, segs[0].Writing, "one goes on, and a stranger revokes nothing")
+				require.EqualValues(t, page, segs[0].Held, "a peer may still write")
+				require.EqualValues(t, 3*page, segs[0].Used)
+				require.NoError(t, r.Balance(r.ctx))
+				ended, err := r.PutEnd(r.ctx, writer, ends(keys[2:3]), nil)
+				require.NoError(t, err)
+				require.NoError(t, ended[0])
+			})
+		})
+	}
 }
 
 // TestARestartedMasterKnowsWhatLies: everything that a master knows of readable objects is in the ledgers.

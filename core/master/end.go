@@ -6,6 +6,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/revoked"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -69,7 +70,12 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 			if it.Quarantined {
 				bin = &quarantined
 			}
-			out[i] = outcomeError(s.table.Revoke(c.name(it.Key), it.Put, client, bin), op, it.Key)
+			got := s.table.Revoke(c.name(it.Key), it.Put, client, bin)
+			if got == objects.Missing && it.Put != 0 { // Its segment may be about to attach, or just attached.
+				s.revoked.Add(it.Put, revoked.By{Client: caller.Client, Quarantined: it.Quarantined})
+				got = s.table.Revoke(c.name(it.Key), it.Put, client, bin)
+			}
+			out[i] = outcomeError(got, op, it.Key)
 		}
 		if out[i] != nil {
 			failed++

@@ -19,6 +19,7 @@ const (
 	healthTick  = 500 * time.Millisecond
 	monitorTick = time.Second
 	reportTick  = 10 * time.Second
+	revokedTick = time.Minute
 )
 
 // every calls do at each tick until ctx ends.
@@ -201,6 +202,11 @@ func (s *Service) reportLoop(ctx context.Context) {
 		return
 	}
 	every(ctx, reportTick, s.report)
+}
+
+// revokedLoop forgets revoked puts that did not come back.
+func (s *Service) revokedLoop(ctx context.Context) {
+	every(ctx, revokedTick, func(context.Context) { s.revoked.Turn() })
 }
 
 // sweepLoop removes copies on departed segments from the table.

@@ -34,6 +34,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/placement"
 	"github.com/mooncake-go/mooncake/core/master/quota"
+	"github.com/mooncake-go/mooncake/core/master/revoked"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/master/space"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
@@ -102,6 +103,8 @@ type Service struct {
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
 	epoch atomic.Uint64
+	// revoked are puts that were revoked when the table did not have them.
+	revoked revoked.Set
 
 	// mounting is held while the set of segments changes. It guards the fields down to met.
 	mounting chan struct{}
@@ -190,7 +193,7 @@ func (s *Service) Start(context.Context) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.summary.Mark()
-	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop} {
+	for _, loop := range []func(context.Context){s.clockLoop, s.evictLoop, s.monitorLoop, s.healthLoop, s.sweepLoop, s.reportLoop, s.drainLoop, s.tenantLoop, s.revokedLoop} {
 		s.loops.Go(func() { loop(ctx) })
 	}
 	if !s.leads.Standby {
