@@ -117,6 +117,31 @@ func TestComposeHA(t *testing.T) {
 	m.takesOver(t, len(stores), s.small(t, services["client"].Environment, ""), func(leader *process) { leader.kill() })
 }
 
+// etcd starts the etcd that the files expect.
+func (s *site) etcd(t *testing.T) {
+	t.Helper()
+	url := "http://127.0.0.1:" + s.local("2379")
+	server := start(t, []string{"etcd", "--data-dir=" + t.TempDir(), "--listen-client-urls=" + url, "--advertise-client-urls=" + url}, ownPeerPort(t), nil)
+	s.passes(t, server, container{}, &probe{HTTPGet: &struct{ Path, Port string }{"/health", "2379"}})
+}
+
+// TestRoleBasedGroupHA stops the leader of the group with several masters.
+func TestRoleBasedGroupHA(t *testing.T) {
+	containers, replicas := roles(t, objects(t, "rolebasedgroup-ha.yaml")[0])
+	assert.Equal(t, map[string]int{"mooncake-master": 3, "mooncake-store": 3, "sglang-backend": 1}, replicas)
+	s := newSite(t, "etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd")
+	s.etcd(t)
+	var m masters
+	for range replicas["mooncake-master"] {
+		s.move(t, "50051", "9003")
+		m.add(s, s.serves(t, containers["mooncake-master"], nil))
+	}
+	m.has(t, 0, "")
+	store := s.serves(t, containers["mooncake-store"], nil)
+	m.takesOver(t, 1, s.environment(t, containers["sglang-backend"], nil), func(leader *process) { leader.stop(t) })
+	store.stop(t)
+}
+
 // TestKubernetesHA stops the leader as an update does.
 func TestKubernetesHA(t *testing.T) {
 	all := slices.Concat(kustomization(t, "kubernetes-ha"), objects(t, "kubernetes/engine.yaml"))
@@ -130,9 +155,7 @@ func TestKubernetesHA(t *testing.T) {
 	}
 
 	s := newSite(t, "etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd")
-	url := "http://127.0.0.1:" + s.local("2379")
-	server := start(t, []string{"etcd", "--data-dir=" + t.TempDir(), "--listen-client-urls=" + url, "--advertise-client-urls=" + url}, ownPeerPort(t), nil)
-	s.passes(t, server, container{}, &probe{HTTPGet: &struct{ Path, Port string }{"/health", "2379"}})
+	s.etcd(t)
 	var m masters
 	for range all[of].Spec.Replicas {
 		s.move(t, "50051", "9003")

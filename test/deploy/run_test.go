@@ -124,17 +124,24 @@ func TestKubernetes(t *testing.T) {
 	assert.Contains(t, engine, "MOONCAKE_GLOBAL_SEGMENT_SIZE=0")
 }
 
-func TestRoleBasedGroup(t *testing.T) {
-	all := objects(t, "rolebasedgroup.yaml")
-	group := all[0]
+// roles returns the container of each role of a RoleBasedGroup, and how many there are.
+func roles(t *testing.T, group manifest) (containers map[string]container, replicas map[string]int) {
+	t.Helper()
 	require.Equal(t, "RoleBasedGroup", group.Kind)
-	containers, replicas := map[string]container{}, map[string]int{}
+	containers, replicas = map[string]container{}, map[string]int{}
 	for _, r := range group.Spec.Roles {
 		containers[r.Name], replicas[r.Name] = r.Template.Spec.Containers[0], r.Replicas
 		for _, d := range r.Dependencies {
 			assert.Contains(t, replicas, d, "%s starts after a role that is there", r.Name)
 		}
 	}
+	return containers, replicas
+}
+
+func TestRoleBasedGroup(t *testing.T) {
+	all := objects(t, "rolebasedgroup.yaml")
+	group := all[0]
+	containers, replicas := roles(t, group)
 	assert.Equal(t, map[string]int{"mooncake-master": 1, "mooncake-store": 3, "sglang-backend": 1}, replicas)
 	host := "s-" + group.Metadata.Name + "-mooncake-master" // As the controller calls it.
 	s := newSite(t, host)
