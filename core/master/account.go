@@ -25,7 +25,7 @@ func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 	for _, m := range slices.Concat(v.All, v.Away) {
 		info := model.SegmentInfo{
 			Segment: m.Segment, Client: m.Client, Status: m.Status(), Used: m.Used(), Weight: m.Weight(), Deadline: s.clock.Time(m.Deadline()),
-			Writing: a[m].Writing, Held: a[m].Held, AbsentSince: s.clock.Time(m.AbsentSince()), Adopted: m.Adopted,
+			Writing: a[m].Writing, Held: a[m].Held, AbsentSince: s.clock.Time(m.AbsentSince()), Adopted: m.Adopted, Keeper: m.Keeper(),
 		}
 		if answers {
 			st, err := s.pool.Stats(ctx, m.Space)

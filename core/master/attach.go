@@ -73,6 +73,7 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
 	old := s.registry.Get(l.Segment.ID)
 	if old != nil && old.Client == client {
+		old.SetKeeper(l.Keeper)
 		resume := !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq))
 		switch {
 		case resume && old.Segment == l.Segment:
@@ -95,11 +96,14 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 		return model.LedgerGrant{Epoch: l.Fence, Resume: true} // It attaches again before this master serves.
 	}
 	known := s.continued(ctx, client, l)
+	if known != nil {
+		known.seg.SetKeeper(l.Keeper)
+	}
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := ledger.Epoch(max(s.epoch.Load(), l.Fence+1))
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
-	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, heard: s.clock.Now(), mirror: known}
+	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, heard: s.clock.Now(), mirror: known}
 	s.reports[l.Segment.ID] = r
 	return r.grant()
 }

@@ -25,6 +25,7 @@ type report struct {
 	epoch  ledger.Epoch
 	lease  time.Duration // the longest of the masters before
 	wiped  bool
+	keeper string
 	mirror *mirror // what this master knows of the ledger already, nil for nothing
 	puts   uint64  // how many there are, as the node says
 	pieces [][]byte

@@ -14,6 +14,8 @@ type LedgerState struct {
 	Layout uint32
 	// Lease is the longest time for which one of the ledger's masters let readers rely on what lies there.
 	Lease time.Duration
+	// Keeper is what keeps the segment and the ledger beyond the life of the node's process, for people; empty for nothing.
+	Keeper string
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
 	Wiped bool
 }

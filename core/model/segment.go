@@ -62,6 +62,8 @@ type SegmentInfo struct {
 	AbsentSince time.Time
 	// Adopted is how many objects the master took over from the segment's ledger.
 	Adopted uint64
+	// Keeper is that of LedgerState when the node attached last.
+	Keeper string
 }
 
 // ClientStatus is the master's answer to a ping. The numbers are upstream's.

@@ -292,6 +292,11 @@ func TestAStoreReturns(t *testing.T) {
 					require.True(t, slices.ContainsFunc(before, func(b model.Segment) bool { return b.ID == x.ID && b.Base == x.Base }), "%v", x)
 				}
 				require.NoError(t, m.Put(t.Context(), "new", content("new", 4<<10), one), "it takes new objects")
+				segs, err := p.master.Segments(t.Context())
+				require.NoError(t, err)
+				for _, x := range segs {
+					require.NotEmpty(t, x.Keeper, "an operator sees what keeps the memory")
+				}
 			})
 		})
 	}

@@ -121,6 +121,8 @@ type Segment struct {
 	AbsentSince *time.Time `json:"absent_since"`
 	// Adopted is how many objects the master took over from the segment's ledger.
 	Adopted uint64 `json:"adopted_objects"`
+	// Keeper is what keeps it beyond the life of its store's process, empty for nothing.
+	Keeper string `json:"keeper"`
 }
 
 func (h *handler) listSegments(a *asked) ([]Segment, error) {
@@ -130,7 +132,7 @@ func (h *handler) listSegments(a *asked) ([]Segment, error) {
 		out = append(out, Segment{
 			Name: s.Name, ID: s.ID.String(), Client: s.Client.String(), Host: s.HostID, Endpoint: s.Endpoint, Protocol: s.Protocol,
 			Base: fmt.Sprintf("0x%x", s.Base), Size: s.Size, Used: s.Used, Weight: s.Weight, Status: s.Status.String(), Deadline: moment(s.Deadline),
-			Writing: s.Writing, Held: s.Held, AbsentSince: moment(s.AbsentSince), Adopted: s.Adopted,
+			Writing: s.Writing, Held: s.Held, AbsentSince: moment(s.AbsentSince), Adopted: s.Adopted, Keeper: s.Keeper,
 		})
 	}
 	return out, a.err

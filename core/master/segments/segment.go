@@ -2,6 +2,7 @@ package segments
 
 import (
 	"math"
+	"strings"
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -23,6 +24,7 @@ type Segment struct {
 	// Adopted is how many objects the master took over from the ledger.
 	Adopted uint64
 
+	keeper   atomic.Pointer[string]
 	absent   atomic.Int64
 	closed   atomic.Int64
 	dead     atomic.Bool
@@ -46,6 +48,25 @@ func (s *Segment) Host() string {
 		return s.Name
 	}
 	return s.HostID
+}
+
+// Keeper is that of model.SegmentInfo.
+func (s *Segment) Keeper() string {
+	if k := s.keeper.Load(); k != nil {
+		return *k
+	}
+	return ""
+}
+
+// mostKeeper bounds what a node says of its keeper, in bytes.
+const mostKeeper = 255
+
+// SetKeeper sets Keeper.
+func (s *Segment) SetKeeper(name string) {
+	if name != s.Keeper() {
+		name = strings.Clone(name[:min(len(name), mostKeeper)])
+		s.keeper.Store(&name)
+	}
 }
 
 // Alive reports whether the segment is still mounted. Replicas on a dead one are not

@@ -31,7 +31,8 @@ type Kept struct {
 
 	mu    sync.Mutex // guards vault, and is held during its calls
 	vault vault.Vault
-	lost  bool // the vault did not answer
+	name  string // of the vault
+	lost  bool   // the vault did not answer
 }
 
 // OpenVault opens the vault of a node, nil for none. With anew it gives no memory of another process.
@@ -62,7 +63,7 @@ func OpenKept(ctx context.Context, open OpenVault, cluster string, log *slog.Log
 	if v == nil || err != nil {
 		return nil, err
 	}
-	k := &Kept{open: open, vault: v, cluster: cluster, log: log, client: model.NewUUID()}
+	k := &Kept{open: open, vault: v, name: v.String(), cluster: cluster, log: log, client: model.NewUUID()}
 	if err := k.read(ctx, v); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -196,6 +197,9 @@ func (k *Kept) check(huge memory.HugePages) (machine bool, err error) {
 
 // Client is the client that the process before was, or a new one.
 func (k *Kept) Client() model.ClientID { return k.client }
+
+// String says what keeps the memory.
+func (k *Kept) String() string { return k.name }
 
 // Close ends the use of the vault, which goes on keeping what it has.
 func (k *Kept) Close() error {

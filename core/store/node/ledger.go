@@ -94,8 +94,12 @@ func (n *Node) ledgerOf(s *segment) *ledger.Log {
 func (n *Node) stateOf(s *segment) model.LedgerState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	keeper := ""
+	if s.kept {
+		keeper = n.cfg.Kept.String()
+	}
 	return model.LedgerState{
-		Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()), Layout: ledger.Layout,
+		Keeper: keeper, Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()), Layout: ledger.Layout,
 	}
 }
 

@@ -122,7 +122,7 @@ func (e *verbs) segmentsCmd() *cobra.Command {
 unreadable, and there again when the node returns. USED has what unfinished puts take
 (WRITING) and what is held back because a writer that was given up or a last reader may still
 use it (HELD). ADOPTED counts the objects that the master took over from the ledger of the
-segment when it started. WEIGHT is the share of new objects that a segment gets in comparison
+segment when it started. KEPT BY is what keeps the memory when the process of the store ends. WEIGHT is the share of new objects that a segment gets in comparison
 with a healthy one. It falls at once when the node is silent, slow or fails transfers, and
 recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
 		Example: `  mooncake admin segments
@@ -137,7 +137,7 @@ func writeSegments(w io.Writer, list []rest.Segment) {
 		fmt.Fprintln(w, "no segment is mounted; start a store: mooncake store")
 		return
 	}
-	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WRITING", "HELD", "ADOPTED", "WEIGHT", "PROTOCOL", "UNTIL")
+	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WRITING", "HELD", "ADOPTED", "KEPT BY", "WEIGHT", "PROTOCOL", "UNTIL")
 	for _, s := range list {
 		full, until, status := 0.0, "", s.Status
 		if s.AbsentSince != nil {
@@ -150,7 +150,7 @@ func writeSegments(w io.Writer, list []rest.Segment) {
 			until = s.Deadline.Format(time.RFC3339)
 		}
 		t.Row(strconv.Quote(s.Name), status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full),
-			metrics.Bytes(s.Writing), metrics.Bytes(s.Held), strconv.FormatUint(s.Adopted, 10), fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
+			metrics.Bytes(s.Writing), metrics.Bytes(s.Held), strconv.FormatUint(s.Adopted, 10), s.Keeper, fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
 	}
 	_ = t.Write(w) // The writer keeps the error.
 }

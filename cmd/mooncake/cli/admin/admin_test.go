@@ -51,7 +51,7 @@ const (
 {"segment":"n:2","segment_id":"1-3","endpoint":"n:2","protocol":"tcp","address":"0x9000","offset":4096,"size_bytes":1024}]}]}}}`
 	whyEvicted = `{"success":true,"data":{"key":"page-2","tenant_id":"","fate":"evicted","when":"2026-05-04T03:02:01Z","reason":"it made space for others",
 "remembers_since":"2026-05-04T02:00:00Z","object":null}}`
-	segments = `{"success":true,"data":[{"name":"n:1","size_bytes":4294967296,"used_bytes":1073741824,"unfinished_bytes":2048,"held_bytes":512,"adopted_objects":7,"protocol":"tcp","weight":0.5,
+	segments = `{"success":true,"data":[{"name":"n:1","size_bytes":4294967296,"used_bytes":1073741824,"unfinished_bytes":2048,"held_bytes":512,"adopted_objects":7,"keeper":"systemd","protocol":"tcp","weight":0.5,
 "status":"GRACEFULLY_UNMOUNTING","deadline":"2026-05-04T03:02:01.5Z"}]}`
 	jobRunning   = `{"success":true,"job_id":"7-8","status_name":"RUNNING","segments":["n:1"],"succeeded_units":10,"active_units":4,"blocked_units":2,"migrated_bytes":40960}`
 	jobFailed    = `{"success":true,"job_id":"7-8","status_name":"FAILED","segments":["n:1"],"failed_units":1,"message":"no space anywhere"}`
@@ -81,7 +81,7 @@ func TestAdminVerbs(t *testing.T) {
 			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made space for others\n", "  the master remembers what was removed since 2026-05-04T02:00:00Z\n"}},
 		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: command.ExitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {segments}}, asked: "GET /api/v1/segments",
-			out: []string{"SEGMENT  STATUS                 USED     SIZE     FULL   WRITING  HELD   ADOPTED  WEIGHT  PROTOCOL  UNTIL\n", `"n:1"    GRACEFULLY_UNMOUNTING  1.00 GB  4.00 GB  25.0%  2.00 KB  512 B  7        0.50    tcp       2026-05-04T03:02:01Z`}},
+			out: []string{"SEGMENT  STATUS                 USED     SIZE     FULL   WRITING  HELD   ADOPTED  KEPT BY  WEIGHT  PROTOCOL  UNTIL\n", `"n:1"    GRACEFULLY_UNMOUNTING  1.00 GB  4.00 GB  25.0%  2.00 KB  512 B  7        systemd  0.50    tcp       2026-05-04T03:02:01Z`}},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[{"name":"n:2","status":"OK","absent_since":"2026-05-04T03:02:01Z"}]}`}},
 			asked: "GET /api/v1/segments", out: []string{`"n:2"    ABSENT  `}},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[]}`}}, asked: "GET /api/v1/segments", out: []string{"no segment is mounted"}},

@@ -28,7 +28,7 @@ func ToSegmentInfo(s model.SegmentInfo) *masterv1.SegmentInfo {
 	return &masterv1.SegmentInfo{
 		Segment: ToSegment(s.Segment), Client: ToUUID(s.Client), Status: int32(s.Status), Used: s.Used,
 		Weight: s.Weight, DeadlineUs: toTime(s.Deadline),
-		Writing: s.Writing, Held: s.Held, AbsentUs: toTime(s.AbsentSince), Adopted: s.Adopted,
+		Writing: s.Writing, Held: s.Held, AbsentUs: toTime(s.AbsentSince), Adopted: s.Adopted, Keeper: Text(s.Keeper),
 	}
 }
 
@@ -38,7 +38,7 @@ func FromSegmentInfo(s *masterv1.SegmentInfo) model.SegmentInfo {
 		Segment: FromSegment(s.GetSegment()), Client: FromUUID(s.GetClient()),
 		Status: model.SegmentStatus(s.GetStatus()), Used: s.GetUsed(),
 		Weight: s.GetWeight(), Deadline: fromTime(s.GetDeadlineUs()),
-		Writing: s.GetWriting(), Held: s.GetHeld(), AbsentSince: fromTime(s.GetAbsentUs()), Adopted: s.GetAdopted(),
+		Writing: s.GetWriting(), Held: s.GetHeld(), AbsentSince: fromTime(s.GetAbsentUs()), Adopted: s.GetAdopted(), Keeper: s.GetKeeper(),
 	}
 }
 

@@ -638,7 +638,9 @@ type LedgerState struct {
 	// How many puts the ledger has, about.
 	Puts uint64 `protobuf:"varint,6,opt,name=puts,proto3" json:"puts,omitempty"`
 	// The layout of records that the node reads, 0 for 1. A master writes no other.
-	Layout        uint32 `protobuf:"varint,7,opt,name=layout,proto3" json:"layout,omitempty"`
+	Layout uint32 `protobuf:"varint,7,opt,name=layout,proto3" json:"layout,omitempty"`
+	// What keeps the segment beyond the life of the node's process, for people.
+	Keeper        string `protobuf:"bytes,8,opt,name=keeper,proto3" json:"keeper,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +722,13 @@ func (x *LedgerState) GetLayout() uint32 {
 		return x.Layout
 	}
 	return 0
+}
+
+func (x *LedgerState) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
 }
 
 type AttachRequest struct {
@@ -1714,7 +1723,9 @@ type SegmentInfo struct {
 	// Since when its node is silent, in microseconds since 1970; 0 is not at all.
 	AbsentUs int64 `protobuf:"varint,9,opt,name=absent_us,json=absentUs,proto3" json:"absent_us,omitempty"`
 	// The objects that the master took over from its ledger.
-	Adopted       uint64 `protobuf:"varint,10,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	Adopted uint64 `protobuf:"varint,10,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	// What keeps it beyond the life of its node's process; empty for nothing.
+	Keeper        string `protobuf:"bytes,11,opt,name=keeper,proto3" json:"keeper,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1817,6 +1828,13 @@ func (x *SegmentInfo) GetAdopted() uint64 {
 		return x.Adopted
 	}
 	return 0
+}
+
+func (x *SegmentInfo) GetKeeper() string {
+	if x != nil {
+		return x.Keeper
+	}
+	return ""
 }
 
 type SegmentsResponse struct {
@@ -4800,7 +4818,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\xc9\x01\n" +
+	"\x17RemountSegmentsResponse\"\xe1\x01\n" +
 	"\vLedgerState\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
@@ -4808,7 +4826,8 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\blease_ms\x18\x04 \x01(\x04R\aleaseMs\x12\x14\n" +
 	"\x05wiped\x18\x05 \x01(\bR\x05wiped\x12\x12\n" +
 	"\x04puts\x18\x06 \x01(\x04R\x04puts\x12\x16\n" +
-	"\x06layout\x18\a \x01(\rR\x06layout\"|\n" +
+	"\x06layout\x18\a \x01(\rR\x06layout\x12\x16\n" +
+	"\x06keeper\x18\b \x01(\tR\x06keeper\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
 	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
@@ -4870,7 +4889,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
-	"\x0fSegmentsRequest\"\xc0\x02\n" +
+	"\x0fSegmentsRequest\"\xd8\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
 	"\x06client\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x16\n" +
@@ -4883,7 +4902,8 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04held\x18\b \x01(\x04R\x04held\x12\x1b\n" +
 	"\tabsent_us\x18\t \x01(\x03R\babsentUs\x12\x18\n" +
 	"\aadopted\x18\n" +
-	" \x01(\x04R\aadopted\"O\n" +
+	" \x01(\x04R\aadopted\x12\x16\n" +
+	"\x06keeper\x18\v \x01(\tR\x06keeper\"O\n" +
 	"\x10SegmentsResponse\x12;\n" +
 	"\bsegments\x18\x01 \x03(\v2\x1f.mooncake.master.v1.SegmentInfoR\bsegments\"V\n" +
 	"\fExistRequest\x12\x12\n" +
