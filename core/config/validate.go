@@ -97,6 +97,9 @@ func (l *loader) checkHA(c Config) {
 			l.between(pair{"master.cells_port", strconv.Itoa(m.CellsPort)}, "leaves too few ports for", pair{"master.cells", strconv.Itoa(m.Cells)}, "must fit in the ports from")
 		}
 	}
+	if m.EnableMultiTenants && m.TenantQuotaConnectorType == QuotasInEtcd && m.QuotaEtcd() == "" && !(m.EnableHA && m.HABackendType == HAEmbedded) {
+		l.between(pair{"master.tenant_quota_connector_type", QuotasInEtcd}, "needs to know where that is, as", pair{"master.tenant_quota_connector_uri", ""}, "must not be empty with")
+	}
 	if !m.EnableHA {
 		return
 	}

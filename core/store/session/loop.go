@@ -81,7 +81,7 @@ func (s *Session) ping() error {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*s.downTimeout())
 	defer cancel()
 	s.begun.Add(1)
-	t0, sent := time.Now(), s.sinceBorn()
+	t0, sent, joins := time.Now(), s.sinceBorn(), s.joins.Load()
 	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0), Quiet: s.promise(), PutsSince: s.puts.since()})
 	s.Record("Ping", t0)
 	if s.ctx.Err() != nil {
@@ -96,6 +96,10 @@ func (s *Session) ping() error {
 	members := s.members
 	s.mu.Unlock()
 	forgotten := err == nil && reply.Status == model.ClientNeedRemount
+	if forgotten && s.joins.Load() != joins { // A member has joined since it was sent.
+		members, forgotten = nil, false
+		s.pingNow()
+	}
 	if forgotten {
 		s.replaced()
 	}

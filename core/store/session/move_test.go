@@ -81,3 +81,57 @@ func TestAMasterThatMoved(t *testing.T) {
 		require.Equal(t, served, m.pings.Load(), "it is calm again")
 	})
 }
+
+// late answers the first ping as that of an unknown client, after something that happens meanwhile.
+type late struct {
+	store.Master
+	meanwhile func()
+	pings     atomic.Int32
+}
+
+func (l *late) Ping(context.Context, model.ClientID, model.PingReport) (model.PingReply, error) {
+	if l.pings.Add(1) == 1 {
+		l.meanwhile()
+		return model.PingReply{Status: model.ClientNeedRemount}, nil
+	}
+	return model.PingReply{Status: model.ClientOK}, nil
+}
+
+func (l *late) RemountSegments(context.Context, model.ClientID, []model.Segment) error { return nil }
+
+// pinged is a member that keeps what pings say.
+type pinged struct{ forgotten, known atomic.Int32 }
+
+func (p *pinged) Joined() bool { return true }
+
+func (p *pinged) Pinged(reply model.PingReply, _ error) {
+	if reply.Status == model.ClientNeedRemount {
+		p.forgotten.Add(1)
+	} else {
+		p.known.Add(1)
+	}
+}
+
+// TestAnAnswerFromBeforeAMemberJoined: a member that has joined while a ping was in flight is not told that the master does
+// not know it. The next ping follows at once.
+func TestAnAnswerFromBeforeAMemberJoined(t *testing.T) {
+	for name, joins := range map[string]bool{"joined meanwhile": true, "did not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &late{meanwhile: func() {}}
+				s, err := New(Config{PingInterval: time.Hour, MaxPingInterval: time.Hour, MasterDownTimeout: time.Second},
+					Deps{ID: model.NewUUID(), Master: l, Log: slog.New(slog.DiscardHandler)})
+				require.NoError(t, err)
+				defer s.Close()
+				if joins {
+					l.meanwhile = s.TriedToJoin
+				}
+				var m pinged
+				s.Attach(&m)
+				synctest.Wait()
+				require.Equal(t, joins, m.forgotten.Load() == 0)
+				require.Equal(t, joins, m.known.Load() > 0, "pinged again at once")
+			})
+		})
+	}
+}
