@@ -76,7 +76,7 @@ func TestKilledStoreIsDropped(t *testing.T) {
 
 // TestUpstreamNames runs a pool under the names and flags that operators have in scripts.
 func TestUpstreamNames(t *testing.T) {
-	ports, err := cluster.FreePorts(4)
+	ports, err := cluster.FreePorts(5)
 	require.NoError(t, err)
 	text := func(i int) string { b, _ := json.Marshal(ports[i]); return string(b) }
 	meta := "http://127.0.0.1:" + text(2) + "/metadata"
@@ -85,7 +85,7 @@ func TestUpstreamNames(t *testing.T) {
 	p.master = start(t, "master", "mooncake_master", "-rpc_address=127.0.0.1", "-rpc_port", text(0), "-metrics_port="+text(1),
 		"-metrics_host", "127.0.0.1", "-default_kv_lease_ttl", "200", "-noenable_metric_reporting")
 	require.NoError(t, cluster.Poll(p.master, 30*time.Second, func() error { _, err := p.get(t, "/health"); return err }))
-	p.stores = append(p.stores, start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-global_segment_size", "32 MB",
+	p.stores = append(p.stores, start(t, "client", "mooncake_client", "-host", "127.0.0.1", "-port", text(4), "-global_segment_size", "32 MB",
 		"-master_server_address="+p.rpc, "-metadata_server", meta, "--protocol=tcp",
 		"-enable_http_server", "-http_port", text(3)))
 	p.waitMounted(t, 1)
