@@ -42,7 +42,7 @@ func TestNeverWrongBytes(t *testing.T) {
 			m.wire.SetHook(fault)
 		}
 		dice := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
-		var mu sync.Mutex // of dice: nodes call in the background
+		var mu sync.Mutex // of dice and gone: nodes call in the background
 		p.master.setHook(func(c call) error {
 			if c.name == "Ping" || c.name == "Ready" { // In the background, and what brings the calls back.
 				return nil
@@ -98,7 +98,10 @@ func TestNeverWrongBytes(t *testing.T) {
 			},
 			"trouble": func(t *rapid.T) {
 				chance = rapid.SampledFrom([]float64{0, 0.1, 0.5}).Draw(t, "transport")
-				gone = rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "master")
+				away := rapid.SampledFrom([]float64{0, 0.2}).Draw(t, "master")
+				mu.Lock()
+				defer mu.Unlock()
+				gone = away
 			},
 			"damage": func(t *rapid.T) {
 				mem := memoryOf(rapid.SampledFrom(nodes).Draw(t, "node").node)
