@@ -438,7 +438,7 @@ func handedOver(t *testing.T, away error) {
 	}()
 	require.Zero(t, exist())
 	gates[moving].set(away, nil)
-	require.Equal(t, 2, exist(), "nobody takes over")
+	require.Equal(t, 2, exist(), "no master takes over")
 	began := time.Now()
 	require.Equal(t, 2, exist())
 	require.Equal(t, began, time.Now(), "in fake time: it is not waited for again")
