@@ -122,7 +122,7 @@ func (c *celled) delay(cell int, after ha.View) time.Duration {
 }
 
 // rank is how many of the masters that run should rather lead a cell than this one, without its leader. The first one of them
-// follows the leader; the others spare the memory for it.
+// follows the leader; the others need no memory for it.
 func (c *celled) rank(cell int, leader ha.View) int {
 	members := c.members.Load()
 	if members == nil {

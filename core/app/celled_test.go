@@ -160,7 +160,7 @@ func TestThreeMastersLeadFourCells(t *testing.T) {
 			}
 		}
 		return true
-	}, time.Minute, 100*time.Millisecond, "one master follows each leader, and the third spares the memory")
+	}, time.Minute, 100*time.Millisecond, "one master follows each leader, and the third needs no memory")
 	put(keys)
 	a.end(t)
 	awaitLed(t, srv.Address, b, c)
@@ -291,7 +291,7 @@ func TestTheAdminPortShowsOnePool(t *testing.T) {
 	require.NoError(t, err)
 	defer admin.Close()
 	name := from.Client.Hostname()
-	_, err = admin.CreateDrainJob(ctx, rest.DrainRequest{Segments: []string{"nobody:1"}})
+	_, err = admin.CreateDrainJob(ctx, rest.DrainRequest{Segments: []string{"unknown:1"}})
 	require.Equal(t, errs.SegmentNotFound, errs.CodeOf(err), "%v", err)
 	id, err := admin.CreateDrainJob(ctx, rest.DrainRequest{Segments: []string{name}})
 	require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -72,30 +72,12 @@ func message(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 	return is.New().Interface()
 }
 
-// lines collects a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestAStandbyOfALeaderOfAnEarlierRelease: it says that it learns nothing, once.
 func TestAStandbyOfALeaderOfAnEarlierRelease(t *testing.T) {
 	c := newCluster(t)
 	leadership, err := c.backend.Acquire(t.Context(), earlierMaster(t, localMaster(t), "Follow"))
 	require.NoError(t, err)
-	var log lines
+	var log logbuf.Buffer
 	startLoggingCandidate(t, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), strings.TrimPrefix(c.address, "etcd://"),
 		func(m *config.Master) { m.ClusterID = "blue" })
 	count := func(text string) int { return strings.Count(log.String(), text) }
@@ -117,7 +99,7 @@ func TestMastersOfEarlierReleases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			address := earlierMaster(t, localMaster(t), c.unknown...)
-			var log lines
+			var log logbuf.Buffer
 			node, err := OpenNode(ctx, nodeSettings(t, address, func(s *config.Store) { s.GlobalSegmentSize = 16 * config.MiB }), builtins(),
 				NodeOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 			require.NoError(t, err)

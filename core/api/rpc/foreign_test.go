@@ -19,33 +19,16 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestForeignClients: each is answered in its own protocol where that has errors, hung up on
 // without waiting for more, named in the log once and counted.
 func TestForeignClients(t *testing.T) {
 	ready, err := hex.DecodeString("150000000500000056bb817b0000000000000000")
 	require.NoError(t, err)
-	var log lockedBuffer
+	var log logbuf.Buffer
 	var mu sync.Mutex
 	counts := map[string]int{}
 	// Nothing ends here because of a time: the handshake may take longer than the test.
@@ -92,7 +75,7 @@ func TestForeignClients(t *testing.T) {
 
 // TestAClientThatLeavesSaysNothing: a check that only connects is no line in the log.
 func TestAClientThatLeavesSaysNothing(t *testing.T) {
-	var log lockedBuffer
+	var log logbuf.Buffer
 	addr := serve(t, newTableMaster(), server.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)

@@ -326,7 +326,7 @@ func TestWhoShouldRatherLead(t *testing.T) {
 		require.Empty(t, second.told())
 		second.Yield()
 		time.Sleep(time.Minute)
-		require.Equal(t, first, w.leader(), "a master that does not lead has nothing to hand over")
+		require.Equal(t, first, w.leader(), "a master that does not lead cannot hand over")
 		require.Equal(t, []string{"lead", "retire", "forget", "lead"}, first.told())
 	})
 }
