@@ -23,7 +23,8 @@ type Batch struct {
 	cancel context.CancelCauseFunc
 	moved  atomic.Uint64
 
-	hook func(*request.Task) // called for every end before Done is closed; nil for none
+	// hook is told how each request ends, before its state is terminal. Nil for none.
+	hook func(index int, s request.Status)
 
 	tasks []request.Task // as many as the capacity
 	used  atomic.Int64   // of tasks
@@ -124,20 +125,24 @@ type observed Batch
 // MovedBytes is where the bytes that arrived are counted.
 func (o *observed) MovedBytes() *atomic.Uint64 { return &o.moved }
 
-// Ended is called once for each accepted request, after it became terminal.
-func (o *observed) Ended(t *request.Task) { (*Batch)(o).ended(t) }
+// Finish makes an accepted request terminal.
+func (o *observed) Finish(t *request.Task, s request.State, err error, at time.Time) {
+	(*Batch)(o).finish(t, s, err, at)
+}
 
-// ended counts a request that became terminal.
-func (b *Batch) ended(t *request.Task) {
+// finish makes a request terminal and counts it in one step: a caller that polls Status may free
+// the batch as soon as it sees the last terminal state.
+func (b *Batch) finish(t *request.Task, s request.State, err error, at time.Time) {
 	if b.hook != nil {
-		b.hook(t)
+		b.hook(t.Index, request.Status{State: s, Bytes: t.Moved.Load(), Err: err, Done: at})
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	t.Finish(s, err, at)
 	b.live--
-	b.count[t.State.Load()]++
-	if t.Err != nil && b.failure == nil {
-		b.failure = t.Err
+	b.count[s]++
+	if err != nil && b.failure == nil {
+		b.failure = err
 	}
 	b.settle()
 }

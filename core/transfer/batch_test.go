@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,4 +188,19 @@ func TestStatesHaveUpstreamsNumbers(t *testing.T) {
 		require.Equal(t, i >= 2, s.Terminal())
 	}
 	require.Equal(t, "unknown", transfer.State(99).String())
+}
+
+// TestABatchIsFreeWhenItsLastStateIsTerminal: a caller that polls Status may call Free at once.
+func TestABatchIsFreeWhenItsLastStateIsTerminal(t *testing.T) {
+	w := newWorld(t, "tcp")
+	a := w.node("a", []string{"tcp"}, 1<<20)
+	for range 20_000 {
+		batch, err := a.NewBatch(1)
+		require.NoError(t, err)
+		accepted(t, batch.Submit([]transfer.Request{write(a, 0, pattern(64, 1))}))
+		for !state(t, batch, 0).Terminal() {
+			runtime.Gosched()
+		}
+		require.NoError(t, batch.Free())
+	}
 }

@@ -61,10 +61,10 @@ func (e *Engine) SubmitScatter(ranges []Range) (*Scatter, error) {
 			}
 		}
 	}
-	b.hook = func(t *request.Task) {
-		at := where[t.Index]
+	b.hook = func(index int, status request.Status) {
+		at := where[index]
 		if done := s.ranges[at[0]].done; done != nil {
-			done(at[1], t.Status())
+			done(at[1], status)
 		}
 	}
 	// Checked by add: only a closed engine refuses now.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer/lifetime"
@@ -42,6 +43,7 @@ type Counters struct {
 type Observer interface {
 	// MovedBytes is where the bytes that arrived are counted.
 	MovedBytes() *atomic.Uint64
-	// Ended is called once for each task, after it became terminal.
-	Ended(*request.Task)
+	// Finish makes a task terminal, as Task.Finish does. It is called once for each task. What the
+	// observer tells of its tasks agrees with their states at any time.
+	Finish(t *request.Task, s request.State, err error, at time.Time)
 }

@@ -178,10 +178,16 @@ func (g *group) publish(j *job) {
 		return
 	}
 	j.published = true
-	j.task.Finish(request.StateOf(j.err), j.err, j.done)
-	if g.owner != nil {
-		g.owner.Ended(j.task)
+	finish(g.owner, j.task, j.err, j.done)
+}
+
+// finish makes a task terminal. The observer may be nil.
+func finish(o Observer, t *request.Task, err error, at time.Time) {
+	if o == nil {
+		t.Finish(request.StateOf(err), err, at)
+		return
 	}
+	o.Finish(t, request.StateOf(err), err, at)
 }
 
 // endAll decides every job that is still open and drops what was not submitted.

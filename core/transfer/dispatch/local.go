@@ -70,11 +70,10 @@ func (d *Dispatcher) copyOne(ctx context.Context, o Observer, t *request.Task, c
 		t.Moved.Store(uint64(len(t.Req.Local)))
 		d.LocalCopies.Add(1)
 	}
-	t.Finish(request.StateOf(err), err, time.Now())
 	if o != nil {
 		o.MovedBytes().Add(t.Moved.Load())
-		o.Ended(t)
 	}
+	finish(o, t, err, time.Now())
 }
 
 // copyRange copies region by region: a request may reach over the border of adjacent ones.
