@@ -4,8 +4,10 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/metadata"
@@ -131,9 +133,14 @@ func (p *Peer) usable() bool {
 	return false
 }
 
-// pause is the back-off after the failures so far. The caller holds p.mu.
+// pause is the back-off after the failures so far. It does not grow while the peer's machine refuses
+// connections: asking again costs it next to nothing, and a process that restarts is found at once.
+// The caller holds p.mu.
 func (p *Peer) pause() time.Duration {
 	d := p.env.Cfg.CoolDown
+	if errors.Is(p.cause, syscall.ECONNREFUSED) {
+		return d
+	}
 	for i := 1; i < p.fails && d < p.env.Cfg.MaxCoolDown; i++ {
 		d *= 2
 	}
