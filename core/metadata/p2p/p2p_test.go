@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,6 +220,7 @@ func TestDialErrors(t *testing.T) {
 	err = p2p.Dialer{}.Probe(t.Context(), a)
 	assert.Equal(t, errs.RPCFail, errs.CodeOf(err))
 	assert.Equal(t, errs.ClassTransientPeer, errs.ClassOf(err))
+	assert.ErrorIs(t, err, syscall.ECONNREFUSED, "the back-off of peers depends on it")
 	assert.ErrorContains(t, err, a.String())
 }
 
