@@ -397,6 +397,28 @@ func TestEmbeddedOtherMachine(t *testing.T) {
 	s.leader()
 }
 
+// TestEmbeddedOtherAddress: a machine keeps its data and gets another address.
+func TestEmbeddedOtherAddress(t *testing.T) {
+	s := newSite(t)
+	s.startAll()
+	s.store()
+	s.put("kept", "value")
+	m := s.all[2]
+	m.stop()
+	s.members = strings.Replace(s.members, m.address, "127.0.0.4", 1)
+	m.address = "127.0.0.4"
+	m.start()
+	m.logs(`begins="with its data"`)
+	m.logs("this master's etcd member has another address")
+	s.eventually(func() bool {
+		v := s.voters(m)
+		return len(v) == 3 && slices.ContainsFunc(v, func(u string) bool { return strings.Contains(u, "127.0.0.4") })
+	}, "the machine is in at its new address")
+	s.all[0].kill() // Without the vote of the machine that moved, no master could lead now.
+	s.leader()
+	s.reads("kept", "value")
+}
+
 // TestEmbeddedQuorum: no master leads without a majority, and nothing is lost by that. A machine that lost its data
 // waits for the majority.
 func TestEmbeddedQuorum(t *testing.T) {
