@@ -112,7 +112,7 @@ func addressOf(m config.Master) string {
 func (e *elected) renew() error {
 	g := &generation{}
 	var err error
-	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store), servedModules(), fx.Populate(&g.service, &g.quotas))
+	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store, metrics.StatusFunc(e.status)), servedModules(), fx.Populate(&g.service, &g.quotas))
 	if err != nil {
 		return err
 	}

@@ -7,15 +7,18 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/kvevents"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
 
-// masterModules are a master without ports.
-func masterModules() fx.Option { return fx.Options(pluginhost.Module(), servedModules()) }
+// masterModules are a master without ports that is the only one.
+func masterModules() fx.Option {
+	return fx.Options(pluginhost.Module(), fx.Supply(metrics.StatusFunc(metrics.Serving)), servedModules())
+}
 
-// servedModules are a master without ports, with the plugins of its process.
+// servedModules are a master without ports, with the plugins of its process. What the master is, a metrics.StatusFunc, is supplied.
 func servedModules() fx.Option {
 	return fx.Options(
 		quota.Module(),

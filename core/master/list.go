@@ -111,7 +111,7 @@ func (s *Service) report(context.Context) {
 	text := s.Summary()
 	s.summary.Mark()
 	s.log.Info("Master Metrics: " + text)
-	s.log.Info(metrics.Serving().LogLine(text))
+	s.log.Info(s.status().LogLine(text))
 }
 
 // Summary is the text of the master's part of /metrics/summary and of the log line; its

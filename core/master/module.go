@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/master/kvevents"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
@@ -62,9 +63,9 @@ func startPlugin(start func(context.Context, plugin.Host) error, id plugin.ID, l
 }
 
 func provideService(lc fx.Lifecycle, cfg config.Config, p *plugins, cleaner *open.Cleaner, events *kvevents.Publisher,
-	tenants *quota.Keeper, log *slog.Logger,
+	tenants *quota.Keeper, status metrics.StatusFunc, log *slog.Logger,
 ) (*Service, error) {
-	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants, Standby: cfg.Master.EnableHA}
+	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants, Status: status, Standby: cfg.Master.EnableHA}
 	if cleaner != nil {
 		deps.Expired = cleaner.Remove
 	}

@@ -2,7 +2,6 @@ package master_test
 
 import (
 	"bytes"
-	"github.com/mooncake-go/mooncake/core/model"
 	"log/slog"
 	"strings"
 	"testing"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 func TestPeriodicLogLine(t *testing.T) {
@@ -34,6 +35,26 @@ func TestPeriodicLogLine(t *testing.T) {
 		require.Contains(t, log.String(), "Master Admin Metrics: role=leader, state=serving, service_ready=true, master={Mem Storage: 0 B")
 		require.Contains(t, log.String(), "}, ha={HA Metrics Summary: last_seq=0, ")
 		require.Equal(t, 2, strings.Count(log.String(), "Ping=0.50/0.50"), "the line before the window ends")
+	})
+}
+
+// A standby says so in its log line.
+func TestTheLogLineSaysWhatTheMasterIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, err := master.New(master.DefaultConfig(), master.Deps{
+			Alloc: mastertest.NewAlloc(), Evict: mastertest.NewLRU(), Log: slog.New(slog.NewTextHandler(&log, nil)), Standby: true,
+			Status: func() metrics.Status {
+				return metrics.Status{Role: "standby", State: "standby", Leader: "10.0.0.1:50051", View: 7}
+			},
+		})
+		require.NoError(t, err)
+		require.NoError(t, s.Start(t.Context()))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.NoError(t, s.Stop(t.Context()))
+		require.Contains(t, log.String(), "Master Admin Metrics: role=standby, state=standby, service_ready=false, master={")
+		require.Contains(t, log.String(), "leader=10.0.0.1:50051, view_version=7")
 	})
 }
 

@@ -63,6 +63,8 @@ type Deps struct {
 	Announcer Announcer
 	// Standby makes a Service that serves nothing until Lead.
 	Standby bool
+	// Status says what the master is, for the log; metrics.Serving if nil.
+	Status metrics.StatusFunc
 	// Boottime gives the time by which a master and its nodes obey each other, journal.Now if nil. It must go on while the
 	// process does not.
 	Boottime func() journal.Instant
@@ -98,6 +100,7 @@ type Service struct {
 
 	counters metrics.Set
 	summary  *metrics.Summary
+	status   metrics.StatusFunc
 	gatherer *prometheus.Registry
 
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
@@ -178,7 +181,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)
 	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)
 	s.tasks.Listen(s.taskEnded)
-	s.summary = metrics.NewSummary(&s.counters)
+	s.summary, s.status = metrics.NewSummary(&s.counters), deps.Status
+	if s.status == nil {
+		s.status = metrics.Serving
+	}
 	s.gatherer = metrics.NewRegistry(&s.counters, s.gauges)
 	return s, nil
 }

@@ -23,7 +23,7 @@ import (
 // Options are the settings of the handler; the zero value is usable.
 type Options struct {
 	// Status says what the master is; nil is metrics.Serving, for a master alone.
-	Status func() metrics.Status
+	Status metrics.StatusFunc
 	// Serves says whether questions about objects have an answer; nil is Ready of Status.
 	Serves func() bool
 	// Logger, nil for none.
@@ -64,7 +64,7 @@ func NewHandler(m Master, opts Options) http.Handler {
 
 type handler struct {
 	master Master
-	status func() metrics.Status
+	status metrics.StatusFunc
 	serves func() bool
 	log    *slog.Logger
 	paths  map[string]map[string]route // by path and method

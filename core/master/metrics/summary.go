@@ -132,6 +132,9 @@ type Status struct {
 	Etcd string
 }
 
+// StatusFunc returns what the master is at the moment. Safe for concurrent use.
+type StatusFunc func() Status
+
 // Serving is the status of a master without high availability.
 func Serving() Status { return Status{Role: "leader", State: "serving", Ready: true} }
 
