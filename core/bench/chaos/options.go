@@ -69,10 +69,10 @@ func (o Options) Validate() error {
 	switch {
 	case o.Rounds < 1 || o.Rounds > 1000:
 		return refuse("%d rounds, want 1 to 1000", o.Rounds)
-	case o.Keys < 1 || o.Keys > 1_000_000:
-		return refuse("%d keys, want 1 to 1000000", o.Keys)
-	case o.PageSize < 4096 || o.PageSize > 16<<20:
-		return refuse("a page of %d bytes, want 4096 to %d", o.PageSize, 16<<20)
+	case o.Keys < 1 || o.Keys > 100_000_000:
+		return refuse("%d keys, want 1 to 100000000", o.Keys)
+	case o.PageSize < 512 || o.PageSize > 16<<20:
+		return refuse("a page of %d bytes, want 512 to %d", o.PageSize, 16<<20)
 	case uint64(o.Keys)*uint64(o.PageSize) > o.SegmentSize:
 		// With half of the pool free, nothing is evicted: a key that is gone was lost.
 		return refuse("%d pages of %d bytes do not fit in half of the pool of two stores of %d bytes", o.Keys, o.PageSize, o.SegmentSize)
