@@ -12,7 +12,7 @@
 // Units: offsets and lengths are bytes. Concurrency: every method is safe for concurrent use.
 // Submit never blocks; Reap waits.
 //
-// Memory: the tier may touch the memory of a region from Register until Deregister returned, and
+// Memory: the tier may touch the memory of a region from Register until Deregister or Stop returned, and
 // Op.Local from Submit until the operation's completion was reaped. A completion is terminal: the
 // tier does not touch the buffer any more. Where it cannot prove that, because the storage does not
 // respond, the completion is Quarantined, and a second one, Returned, follows when the buffer is
@@ -44,7 +44,7 @@ type Volume struct {
 	// ID names the storage across restarts and machines. A tier without CapSurvives has a new one
 	// for every start.
 	ID [16]byte
-	// Generation counts the calls of Wipe over the life of the volume.
+	// Generation counts the calls of Wipe over the life of the volume: each adds 1.
 	Generation uint64
 	// Capacity is how many bytes the records of the volume may take together, as Space counts them.
 	Capacity uint64
@@ -60,7 +60,8 @@ const MaxKey = 2048
 // Version orders the values of a key: the epoch of the master, then the number of the put.
 type Version struct{ Epoch, Put uint64 }
 
-// Record says what one version of one key is.
+// Record says what one version of one key is. A Write makes a new record and leaves those that are
+// there, also those of the same key.
 type Record struct {
 	// Key is 1 to MaxKey bytes.
 	Key     []byte
@@ -73,7 +74,7 @@ type Record struct {
 }
 
 // Locator names the place of a record in one volume: opaque and comparable. The zero Locator names
-// no record.
+// no record. A locator is never given to another record of the volume, also after Forget and Wipe.
 type Locator [4]uint64
 
 // Kind is what an operation does.
@@ -92,15 +93,16 @@ type Op struct {
 	// ID comes back in the completion. The caller picks it; the tier does not interpret it.
 	ID   uint64
 	Kind Kind
-	// Record is what a Write keeps, and what a Read expects to find at the locator. The key is not
-	// touched after Submit returned.
+	// Record is what a Write keeps, and what a Read expects to find at the locator: the record with
+	// this key, version and size, and with this checksum where both have one. The key is not touched
+	// after Submit returned.
 	Record Record
 	// At is where a Read finds the record. A Write ignores it.
 	At Locator
 	// Offset is where in the value a Read begins. A Write ignores it.
 	Offset uint64
 	// Local is this process's memory: all bytes of a Write's value, and those of a Read from Offset
-	// on. Each part lies inside one registered region.
+	// on. Each part lies inside one registered region. Parts of a Read do not overlap.
 	Local [][]byte
 	// Urgent says that a reader waits. A tier serves urgent operations before others.
 	Urgent bool
@@ -132,7 +134,8 @@ type Completion struct {
 	// At is where a Write that is OK left the record.
 	At Locator
 	// Verified says that a Read that is OK covered the whole value, and that its checksum is that of
-	// the record.
+	// the record. It is true of each such Read of a record that was written with a checksum. Of any
+	// other Read the tier proves the record, but not the bytes.
 	Verified bool
 	// Err is nil for OK and Returned. Else it carries one of these codes:
 	//
@@ -143,8 +146,11 @@ type Completion struct {
 	//	FileWriteFail      Write: the storage failed
 	//	RPCTimeout         the deadline passed
 	//
-	// The class is ClassPermanent where the record or the operation is at fault, and
-	// ClassLocalDevice where the whole volume is.
+	//	UnavailableInCurrentStatus  Stop gave the operation up; Write: Wipe came first
+	//
+	// ObjectNotFound and ChecksumMismatch have ClassPermanent. FileReadFail and FileWriteFail have
+	// ClassPermanent where the place of this record is at fault, and ClassLocalDevice where the whole
+	// volume is. The class of the others says nothing.
 	Err error
 }
 
@@ -177,7 +183,7 @@ type Stats struct {
 	Used, Records uint64
 	// Capacity is Volume.Capacity, or less when the storage turned out to have less.
 	Capacity uint64
-	// LargestFree is the largest record for which there is space.
+	// LargestFree is the size of the largest value for which there is space, whatever its key.
 	LargestFree uint64
 	// ReadErrors and WriteErrors count operations that the storage failed.
 	ReadErrors, WriteErrors uint64
@@ -188,23 +194,27 @@ type Stats struct {
 	Oldest time.Duration
 }
 
-// Tier keeps records.
+// Tier keeps records. Before Start and after Stop, each method that returns an error returns
+// UnavailableInCurrentStatus, except Reap and those of plugin.Component. A tier starts once.
 type Tier interface {
 	plugin.Component
-	// Volume returns what was opened. Valid after Start.
+	// Volume returns what was opened, with the current generation. Valid after Start.
 	Volume() Volume
-	// Space returns how much of the capacity a record takes.
+	// Space returns how much of the capacity a record takes, at least its size. It depends on the
+	// lengths of key and value only. Valid after Start.
 	Space(r Record) uint64
-	// Register makes a region usable. InvalidParams for an ID in use, an empty region, or one that
-	// overlaps another.
+	// Register makes a region usable. InvalidParams for the ID 0 or one in use, an empty region, or
+	// one that overlaps another. Stop ends all regions.
 	Register(ctx context.Context, r Region) error
 	// Deregister ends a region. It returns once no operation touches the memory any more. When the
 	// context ends first, the region is closed to new operations all the same, and the error says
-	// that the memory must not be reused yet. InvalidParams for an unknown ID.
+	// that the memory must not be reused yet: the ID stays in use, and another Deregister waits again.
+	// InvalidParams for an unknown ID.
 	Deregister(ctx context.Context, id RegionID) error
 	// Submit takes operations and never blocks. It accepts the first `accepted` of them; a short
-	// count with a nil error is back-pressure: reap, then submit the rest. An error concerns
-	// ops[accepted], which was refused and gets no completion: InvalidParams for an empty or too
+	// count with a nil error is back-pressure: reap, then submit the rest. A tier that is not reaped
+	// accepts a bounded number. An error concerns ops[accepted], which was refused and gets no
+	// completion, as those behind it: InvalidParams for a kind that does not exist, an empty or too
 	// long key, a value that is empty or larger than Volume.MaxRecord, a Write whose Local is not as
 	// long as the value, a Read of no bytes or past the end of the value, and memory outside of the
 	// registered regions; UnavailableInCurrentStatus before Start and after Stop.
@@ -219,9 +229,10 @@ type Tier interface {
 	// may be found again that was forgotten after the last Flush. An unknown locator, and one that
 	// was forgotten before, is ignored.
 	Forget(ctx context.Context, at []Locator) error
-	// Scan stores records that can be read in dst, those that were written last first, and returns how many and
-	// where to go on. It returns 0 at the end. Records that are written or forgotten meanwhile may
-	// be missing, or be there. The caller owns the keys.
+	// Scan stores records that can be read in dst, those that were written last first, and returns
+	// how many and where to go on. It returns 0 at the end. Each record is as it was written. Records
+	// that are written or forgotten meanwhile may be missing, or be there. The caller owns the keys.
+	// InvalidParams for an empty dst.
 	Scan(ctx context.Context, from Cursor, dst []Found) (n int, next Cursor, err error)
 	// Flush returns when all that completed before it survives a crash of the process and of the
 	// machine, as far as the storage keeps its promises. Of a tier without CapSurvives it returns at
