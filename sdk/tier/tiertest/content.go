@@ -107,7 +107,7 @@ func testRanges(s *subject) {
 			require.False(s.t, c.Verified, "a range was verified")
 			same(s.t, e.value[r[0]:r[0]+r[1]], s.mem[at:at+r[1]])
 			for _, beside := range [][]byte{s.mem[:at], s.mem[at+r[1] : size+3*4096]} {
-				require.Empty(s.t, bytes.Trim(beside, "\xa5"), "bytes beside the buffer were written")
+				require.Zero(s.t, len(bytes.Trim(beside, "\xa5")), "bytes beside the buffer were written")
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func testOnce(s *subject) {
 		k, err := s.tier.Submit([]tier.Op{e.reads(s.mem)})
 		require.NoError(s.t, err)
 		require.Equal(s.t, 1, k)
-		got := s.reap(s.within())
+		got := s.reap(s.within(), 64)
 		require.Len(s.t, got, 1)
 		require.Zero(s.t, got[0].ID)
 	}
@@ -174,7 +174,7 @@ func (s *subject) untouched(mem []byte) {
 
 // still requires that memory holds 0x5a.
 func (s *subject) still(mem []byte) {
-	require.Empty(s.t, bytes.Trim(mem, "\x5a"), "memory was written after the end of its operation")
+	require.Zero(s.t, len(bytes.Trim(mem, "\x5a")), "memory was written after the end of its operation")
 }
 
 // most is how many operations a tier accepts at most before it is reaped.

@@ -154,15 +154,15 @@ func (s *subject) submit(ops ...tier.Op) (ids []uint64, early []tier.Completion)
 		require.NoError(s.t, err, "Submit")
 		require.LessOrEqual(s.t, n, len(ops))
 		if ops = ops[n:]; n == 0 {
-			early = append(early, s.reap(ctx)...)
+			early = append(early, s.reap(ctx, 64)...)
 		}
 	}
 	return ids, early
 }
 
-// reap waits for completions.
-func (s *subject) reap(ctx context.Context) []tier.Completion {
-	dst := make([]tier.Completion, 64)
+// reap waits for completions, at most limit of them.
+func (s *subject) reap(ctx context.Context, limit int) []tier.Completion {
+	dst := make([]tier.Completion, limit)
 	n, err := s.tier.Reap(ctx, dst)
 	require.NoError(s.t, err, "Reap")
 	require.Positive(s.t, n, "Reap returned nothing, and no error")
@@ -187,7 +187,7 @@ func (s *subject) finish(ops []tier.Op, ids []uint64, early []tier.Completion) [
 	for _, id := range ids {
 		owed[id] = 0
 	}
-	for got := early; ; got = s.reap(ctx) {
+	for got := early; ; got = s.reap(ctx, 64) {
 		for _, c := range got {
 			last, open := owed[c.ID]
 			require.True(s.t, open, "the completion of operation %d, which is not in flight", c.ID)

@@ -72,7 +72,7 @@ func testForget(s *subject) {
 // next Write needs their place.
 func testForgetReading(s *subject) {
 	es := s.fillUp()
-	const n = 4
+	const n = 12
 	size := int(es[0].Size)
 	mem := s.region(2, (n+1)*size)
 	for round := range 12 {
@@ -83,6 +83,9 @@ func testForgetReading(s *subject) {
 		}
 		next := newEntry(string(victim.Key), uint64(2+round), size)
 		ids, early := s.submit(ops...)
+		if round%2 == 1 { // Some reads are at the storage then.
+			early = append(early, s.reap(s.within(), 1)...)
+		}
 		s.forget(victim)
 		w := next.writes(mem[n*size:])
 		id, more := s.submit(w)

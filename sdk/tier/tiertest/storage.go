@@ -86,7 +86,7 @@ func testStorageHangs(s *subject) {
 	}
 	first := map[uint64]tier.Completion{}
 	for len(first) < len(ops) {
-		for _, c := range s.reap(s.within()) {
+		for _, c := range s.reap(s.within(), 64) {
 			require.NotContains(s.t, first, c.ID, "it is Returned although the storage hangs")
 			first[c.ID] = c
 		}
@@ -132,7 +132,7 @@ func (s *subject) returns(first map[uint64]tier.Completion) (owed map[uint64]boo
 		}
 	}
 	for len(owed) > 0 {
-		for _, c := range s.reap(s.within()) {
+		for _, c := range s.reap(s.within(), 64) {
 			require.True(s.t, owed[c.ID], "operation %d was not quarantined", c.ID)
 			require.Equal(s.t, tier.Returned, c.Status)
 			require.NoError(s.t, c.Err)
