@@ -1,9 +1,7 @@
 package tiertest
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,9 +114,4 @@ func testDeregisterEnded(s *subject) {
 		s.untouched(mem)
 		require.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), 2)))
 	}
-}
-
-// soon returns a context that ends soon, for calls that cannot succeed.
-func soon() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 50*time.Millisecond)
 }

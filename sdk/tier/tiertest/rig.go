@@ -370,3 +370,14 @@ func (s *subject) ends(what string, f func()) {
 		s.tb.FailNow()
 	}
 }
+
+// soon returns a context that ends soon, for calls that cannot succeed.
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 50*time.Millisecond)
+}
+
+func fillWith(b []byte, x byte) {
+	for i := range b {
+		b[i] = x
+	}
+}

@@ -142,12 +142,6 @@ func (s *subject) returns(first map[uint64]tier.Completion) (owed map[uint64]boo
 	return owed
 }
 
-func fillWith(b []byte, x byte) {
-	for i := range b {
-		b[i] = x
-	}
-}
-
 func testStopHanging(s *subject) {
 	disk := s.beneath(func(d Storage) bool { return d.Hang != nil })
 	e := s.add("before", 1, 20_000)

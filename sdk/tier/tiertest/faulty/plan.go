@@ -88,9 +88,12 @@ type When struct {
 type Plan struct {
 	mu       sync.Mutex
 	rules    []*rule
-	tiers    map[*wrapped]struct{}
+	tiers    map[releaser]struct{}
 	affected map[any]uint64
 }
+
+// releaser is a tier that holds operations back.
+type releaser interface{ release() }
 
 // rule is a fault or a bug; the other one is 0.
 type rule struct {
@@ -102,7 +105,7 @@ type rule struct {
 }
 
 // NewPlan returns a plan without rules.
-func NewPlan() *Plan { return &Plan{tiers: map[*wrapped]struct{}{}, affected: map[any]uint64{}} }
+func NewPlan() *Plan { return &Plan{tiers: map[releaser]struct{}{}, affected: map[any]uint64{}} }
 
 // Fault adds a fault. The first rule that applies to an operation determines what happens to it.
 func (p *Plan) Fault(f Fault, w When) { p.add(&rule{When: w, fault: f}) }
@@ -133,7 +136,7 @@ func (p *Plan) Count(what any) uint64 {
 // Release ends what Slow and Hang hold back.
 func (p *Plan) Release() {
 	p.mu.Lock()
-	var all []*wrapped
+	var all []releaser
 	for w := range p.tiers {
 		all = append(all, w)
 	}
