@@ -22,8 +22,8 @@ type options struct {
 // with a capacity of 4 to 256 MiB; t.TempDir is a place for it. Two tiers that are made from the same
 // result, one after the other, open the same volume.
 //
-// Without this option, each check starts a tier from the defaults and begins with Wipe: it destroys
-// what is in the volume.
+// Without this option, each check starts a tier from the defaults and begins with Wipe. So that the
+// suite destroys no records of others, the volume must be empty at first.
 func WithConfig(config func(t conformance.TB) plugin.Config) Option {
 	return func(o *options) { o.config = config }
 }

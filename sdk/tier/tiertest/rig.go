@@ -23,7 +23,8 @@ import (
 // subjects makes tiers under test.
 type subjects struct {
 	options
-	f tier.Factory
+	f     tier.Factory
+	begun atomic.Bool // a check has used the volume of the defaults
 }
 
 func (s *subjects) has(c plugin.Capability) bool { return s.f.Manifest().Has(c) }
@@ -60,6 +61,9 @@ func newSubject(tb conformance.TB, f *subjects) *subject {
 	require.NoError(tb, cfg.Validate())
 	s := open(tb, f, cfg)
 	if f.config == nil {
+		if !f.begun.Swap(true) {
+			require.Zero(tb, s.stats().Records, "the volume has records, which the suite would destroy; give it an empty one")
+		}
 		require.NoError(tb, s.tier.Wipe(s.within()), "Wipe")
 	}
 	return s
