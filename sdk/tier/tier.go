@@ -2,7 +2,7 @@
 // or on any storage.
 //
 // A tier keeps records. A record is the value of one version of one key. Its place belongs to the
-// tier, which names it by a Locator that no one else interprets. The host, a store node, has the
+// tier, which names it by a Locator that only the tier interprets. The host, a store node, has the
 // index: it decides which records are written, which are forgotten, and which a reader is told of.
 //
 // A record proves itself. A Read names the record that it expects, and the tier answers with the
@@ -190,7 +190,8 @@ type Stats struct {
 	// Damaged counts records that did not prove themselves: ObjectNotFound and ChecksumMismatch of
 	// reads.
 	Damaged uint64
-	// Oldest is how long the oldest operation in flight has been at the storage, zero without any.
+	// Oldest is how long the oldest operation has been at the storage, zero without any. One that is
+	// Quarantined is there until it is Returned.
 	Oldest time.Duration
 }
 
@@ -220,7 +221,7 @@ type Tier interface {
 	// registered regions; UnavailableInCurrentStatus before Start and after Stop.
 	Submit(ops []Op) (accepted int, err error)
 	// Reap waits until at least one completion is there or the context ends, and stores up to
-	// len(dst). Every accepted operation completes exactly once, and once more if it was
+	// len(dst). Every accepted operation completes exactly once, and a second time if it was
 	// Quarantined. It never returns 0 with a nil error, unless dst is empty. After Stop it gives out
 	// what is left, then returns 0 and an error for which errors.Is(err, ErrStopped) holds.
 	Reap(ctx context.Context, dst []Completion) (int, error)

@@ -197,8 +197,6 @@ func testAnother(s *subject) {
 		"another checksum":          func(x *entry) { x.Sum++ },
 		"no locator":                func(x *entry) { x.at = tier.Locator{} },
 		"an unknown locator":        func(x *entry) { x.at = tier.Locator{^uint64(0), 1 << 40, ^uint64(0), 12_345} },
-		"another first word":        func(x *entry) { x.at[0] ^= 1 << 63 },
-		"another second word":       func(x *entry) { x.at[1] += 4096 },
 		"the place of another key":  func(x *entry) { x.at = other.at },
 		"the place of a version":    func(x *entry) { x.at = newer.at },
 	} {

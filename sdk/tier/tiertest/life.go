@@ -131,14 +131,14 @@ func (s *subject) endedOnce(mem []byte, n int) {
 }
 
 func testStopInFlight(s *subject) {
-	waiting := newSubject(s.tb, s.subjects)
 	var reaped error
 	var reaper sync.WaitGroup
-	reaper.Go(func() { _, reaped = waiting.tier.Reap(context.Background(), make([]tier.Completion, 1)) })
-	rig.Stop(s.tb, waiting.tier)
+	reaper.Go(func() { _, reaped = s.tier.Reap(context.Background(), make([]tier.Completion, 1)) })
+	rig.Stop(s.tb, s.tier)
 	s.ends("Reap", reaper.Wait)
 	require.ErrorIs(s.t, reaped, tier.ErrStopped)
 
+	s = newSubject(s.tb, s.subjects)
 	mem, n := s.begin(s.add("stop", 1, 20_000), 100)
 	var stops sync.WaitGroup
 	for range 3 {
@@ -150,12 +150,11 @@ func testStopInFlight(s *subject) {
 
 func testStopGivenUp(s *subject) {
 	for range 4 {
-		u := newSubject(s.tb, s.subjects)
-		mem, n := u.begin(u.add("given up", 1, 20_000), 100)
-		_ = u.tier.Stop(rig.Over())
-		u.endedOnce(mem, n)
+		mem, n := s.begin(s.add("given up", 1, 20_000), 100)
+		_ = s.tier.Stop(rig.Over())
+		s.endedOnce(mem, n)
+		s = newSubject(s.tb, s.subjects)
 	}
-	rig.Stop(s.tb, s.tier)
 }
 
 func (s *subject) needs(c plugin.Capability) {
@@ -192,9 +191,8 @@ func testSurvives(s *subject) {
 	s = s.reopen() // A Stop loses nothing, also without Flush.
 	s.counts(es...)
 	s.holds(es...)
-	other := newSubject(s.tb, s.subjects)
 	if s.config != nil {
-		require.NotEqual(s.t, v.ID, other.tier.Volume().ID, "another volume has another ID")
+		require.NotEqual(s.t, v.ID, newSubject(s.tb, s.subjects).tier.Volume().ID, "another volume has another ID")
 	}
 }
 

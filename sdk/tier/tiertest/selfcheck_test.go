@@ -51,7 +51,7 @@ func suiteOf(x bug, opts ...tiertest.Option) conformance.Suite {
 	if x.manifest != nil {
 		x.manifest(&m)
 	}
-	var f tier.Factory = tier.Define(m, func() *reference.Config { return inner.DefaultConfig().(*reference.Config) }, func(c *reference.Config) (tier.Tier, error) {
+	f := tier.Define(m, func() *reference.Config { return inner.DefaultConfig().(*reference.Config) }, func(c *reference.Config) (tier.Tier, error) {
 		own := *c
 		if x.config != nil {
 			x.config(&own)

@@ -80,8 +80,8 @@ func testStorageHangs(s *subject) {
 	resume := disk.Hang()
 	s.tb.Cleanup(resume)
 	ops, ids := s.hung(e, mem, 100*time.Millisecond)
-	for s.stats().Oldest == 0 {
-		require.NoError(s.t, s.tb.Context().Err())
+	for ctx := s.within(); s.stats().Oldest == 0; {
+		require.NoError(s.t, ctx.Err(), "Oldest is zero although operations are at the storage")
 		time.Sleep(time.Millisecond)
 	}
 	first := map[uint64]tier.Completion{}
