@@ -24,7 +24,7 @@ import (
 type subjects struct {
 	options
 	f     tier.Factory
-	begun atomic.Bool // a check has used the volume of the defaults
+	begun atomic.Bool // the volume of the defaults was empty, and is the suite's
 }
 
 func (s *subjects) has(c plugin.Capability) bool { return s.f.Manifest().Has(c) }
@@ -61,8 +61,9 @@ func newSubject(tb conformance.TB, f *subjects) *subject {
 	require.NoError(tb, cfg.Validate())
 	s := open(tb, f, cfg)
 	if f.config == nil {
-		if !f.begun.Swap(true) {
+		if !f.begun.Load() {
 			require.Zero(tb, s.stats().Records, "the volume has records, which the suite would destroy; give it an empty one")
+			f.begun.Store(true)
 		}
 		require.NoError(tb, s.tier.Wipe(s.within()), "Wipe")
 	}
