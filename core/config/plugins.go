@@ -14,6 +14,7 @@ type Plugins struct {
 	Transport map[string]Plugin `koanf:"transport"`
 	Evict     map[string]Plugin `koanf:"evict"`
 	Alloc     map[string]Plugin `koanf:"alloc"`
+	Tier      map[string]Plugin `koanf:"tier"`
 }
 
 // The modes of a plugin.
@@ -60,6 +61,8 @@ func (p Plugins) kind(kind string) map[string]Plugin {
 		return p.Evict
 	case plugin.KindAlloc:
 		return p.Alloc
+	case plugin.KindTier:
+		return p.Tier
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/wire"
@@ -40,6 +41,8 @@ type (
 	AllocOptions = OpenOptions[alloc.Allocator]
 	// TransportOptions are those of a transport.
 	TransportOptions = OpenOptions[transport.Transport]
+	// TierOptions are those of a storage tier.
+	TierOptions = OpenOptions[tier.Tier]
 )
 
 // Open makes a plugin of any kind that this host knows, without Replay. See OpenEvict.
@@ -49,6 +52,8 @@ func (c *Catalog) Open(ctx context.Context, id plugin.ID, spec Spec, s Supervisi
 		return c.OpenEvict(ctx, id, spec, EvictOptions{Supervision: s})
 	case plugin.KindAlloc:
 		return c.OpenAlloc(ctx, id, spec, AllocOptions{Supervision: s})
+	case plugin.KindTier:
+		return c.OpenTier(ctx, id, spec, TierOptions{Supervision: s})
 	}
 	return c.OpenTransport(ctx, id, spec, TransportOptions{Supervision: s})
 }
@@ -72,6 +77,12 @@ func (c *Catalog) OpenAlloc(ctx context.Context, id plugin.ID, spec Spec, o Allo
 // interfaces of the capabilities that its manifest names.
 func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec, o TransportOptions) (transport.Transport, error) {
 	return open(ctx, c, transportwire.Kind(), id, spec, o, relayed)
+}
+
+// OpenTier makes a storage tier that is linked into the program. NotSupported for any other: a tier
+// cannot run in a process of its own yet. The error is an *OpenError.
+func (c *Catalog) OpenTier(ctx context.Context, id plugin.ID, spec Spec, o TierOptions) (tier.Tier, error) {
+	return open(ctx, c, tierKind(), id, spec, o, nil) // find returns no process of a kind without a wire.
 }
 
 // open makes a plugin of a kind. front wraps the supervisor of a subprocess plugin in the object

@@ -11,10 +11,11 @@ const (
 	KindTransport = "transport"
 	KindAlloc     = "alloc"
 	KindEvict     = "evict"
+	KindTier      = "tier"
 )
 
 // Kinds lists the kinds in the order they are shown.
-func Kinds() []string { return []string{KindTransport, KindAlloc, KindEvict} }
+func Kinds() []string { return []string{KindTransport, KindAlloc, KindEvict, KindTier} }
 
 // ID names a plugin. Its text form is kind/name, for example transport/rdma.
 type ID struct {

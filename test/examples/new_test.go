@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins/scaffold"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
@@ -25,7 +26,7 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 	programs.Long(t)
 	sdk, err := filepath.Abs("../../sdk")
 	require.NoError(t, err)
-	for _, kind := range plugin.Kinds() {
+	for _, kind := range scaffold.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			id := plugin.ID{Kind: kind, Name: "brand-new"}
 			dir := filepath.Join(t.TempDir(), "module")

@@ -34,13 +34,13 @@ var floors = [][]string{
 
 // contracts are the folders of the sdk whose dependencies every author of a plugin inherits.
 var contracts = []string{
-	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/errs", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
+	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/tier", "sdk/errs", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
 }
 
 // beside are the wires and the conformance suites of the kinds. The author of a plugin links the
 // wires through sdk/serve only, and the suites in tests.
 var beside = []string{
-	"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest",
+	"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest", "sdk/tier/tiertest",
 	"sdk/transport/transportwire", "sdk/alloc/allocwire", "sdk/evict/evictwire",
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/tier"
+	"github.com/mooncake-go/mooncake/sdk/tier/tiertest"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
 )
@@ -95,6 +97,7 @@ func (s *subject) suite() (conformance.Suite, error) {
 		plugin.KindAlloc: func() conformance.Suite {
 			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.Suite)
 		},
+		plugin.KindTier: s.tier,
 	}
 	of, ok := suites[s.id.Kind]
 	if !ok {
@@ -137,6 +140,14 @@ func (s *subject) transport() conformance.Suite {
 	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
 		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
 	}), opts...)
+}
+
+// tier makes the suite of a tier, which is linked in. Its volume must be empty.
+func (s *subject) tier() conformance.Suite {
+	define := func(*settings) (tier.Tier, error) {
+		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
+	}
+	return tiertest.Suite(tier.Define(s.manifest, s.defaults, define))
 }
 
 // processes lists the running processes of the plugin.

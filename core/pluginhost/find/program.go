@@ -79,7 +79,7 @@ type Installed struct {
 // Install copies a plugin into a folder, under the name that Find searches, with mode 0755.
 // Concurrent readers see the old program or the new one. Install makes the folder if it is
 // missing. It refuses a program for another platform, a program that speaks no contract version
-// of api(kind), and a folder that other users may change.
+// of api(kind), and a folder that other users may change. NotSupported where api(kind) is empty.
 func Install(ctx context.Context, file, dir string, api func(kind string) []uint) (Installed, error) {
 	p, im, err := readProgram(file)
 	if err != nil {
@@ -89,7 +89,11 @@ func Install(ctx context.Context, file, dir string, api func(kind string) []uint
 	if p.Platform != trust.AnyPlatform && p.Platform != trust.HostPlatform() {
 		return Installed{}, errs.New(errs.InvalidParams, file, "it is a program for %s, and this is %s", p.Platform, trust.HostPlatform())
 	}
-	if _, err := plugin.NegotiateAPI(api(p.Manifest.Kind), p.Manifest.API); err != nil {
+	host := api(p.Manifest.Kind)
+	if len(host) == 0 {
+		return Installed{}, errs.New(errs.NotSupported, file, "plugins of kind %s cannot run in a process of their own; link %s into the program", p.Manifest.Kind, p.Manifest.ID)
+	}
+	if _, err := plugin.NegotiateAPI(host, p.Manifest.API); err != nil {
 		return Installed{}, errs.Wrap(errs.InvalidVersion, file, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // others may read plugins

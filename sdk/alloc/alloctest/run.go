@@ -81,7 +81,7 @@ type subjects struct {
 	f alloc.Factory
 }
 
-func (s *subjects) settings() plugin.Config {
+func (s *subjects) settings(conformance.TB) plugin.Config {
 	if s.config != nil {
 		return s.config()
 	}
@@ -96,7 +96,7 @@ type subject struct {
 
 func newSubject(tb conformance.TB, f *subjects, spaces ...alloc.Space) subject {
 	tb.Helper()
-	a, err := f.f.New(f.settings())
+	a, err := f.f.New(f.settings(tb))
 	s := subject{t: tb, a: rig.Start(tb, a, err)}
 	for _, sp := range spaces {
 		s.add(sp.ID, sp.Size)

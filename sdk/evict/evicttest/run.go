@@ -79,7 +79,7 @@ type subjects struct {
 	f evict.Factory
 }
 
-func (s *subjects) settings() plugin.Config {
+func (s *subjects) settings(conformance.TB) plugin.Config {
 	if s.config != nil {
 		return s.config()
 	}
@@ -94,7 +94,7 @@ type subject struct {
 
 func newSubject(tb conformance.TB, f *subjects) subject {
 	tb.Helper()
-	p, err := f.f.New(f.settings())
+	p, err := f.f.New(f.settings(tb))
 	return subject{t: tb, p: rig.Start(tb, p, err)}
 }
 

@@ -55,10 +55,11 @@ const (
 type otherConfig struct{ plugin.NoConfig }
 
 // Component returns the checks of what every kind promises: manifest, default configuration
-// and lifecycle. create is the factory's New, settings makes a configuration to start with.
-func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, create func(plugin.Config) (C, error), settings func() plugin.Config) []conformance.Case {
+// and lifecycle. create is the factory's New, settings makes a
+// configuration to start with, for one check.
+func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, create func(plugin.Config) (C, error), settings func(conformance.TB) plugin.Config) []conformance.Case {
 	start := func(t conformance.T) C {
-		c, err := create(settings())
+		c, err := create(settings(t))
 		return Start(t, c, err)
 	}
 	return []conformance.Case{
@@ -78,7 +79,7 @@ func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, cr
 			assert.Error(t, err, "New refuses the configuration of another plugin")
 		}},
 		{Name: "stop before start", Rule: "Stop may come before Start, and twice.", Run: func(t conformance.T) {
-			c, err := create(settings())
+			c, err := create(settings(t))
 			require.NoError(t, err)
 			Stop(t, c)
 			Stop(t, c)
@@ -97,7 +98,7 @@ func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, cr
 		{Name: "start and stop with contexts that have ended", Rule: "A Start that was given up leaves nothing behind, and a Stop that was given up can be repeated.", Run: func(t conformance.T) {
 			over, cancel := context.WithCancel(context.Background())
 			cancel()
-			c, err := create(settings())
+			c, err := create(settings(t))
 			require.NoError(t, err)
 			_ = c.Start(over, Host{})
 			Stop(t, c)

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/mod/module"
 
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -81,7 +82,8 @@ func Files(o Options) (map[string][]byte, error) {
 		return nil, fmt.Errorf("the module path cannot be used: %w", err)
 	}
 	if !slices.Contains(Kinds(), o.ID.Kind) {
-		return nil, fmt.Errorf("there is nothing to start from for kind %s, only for %s", o.ID.Kind, strings.Join(Kinds(), ", "))
+		return nil, errs.New(errs.NotSupported, "plugins new", "%s: a plugin of kind %s is no module of its own yet: link it into the program, as docs/plugins/%s.md explains; there are skeletons for %s",
+			o.ID, o.ID.Kind, o.ID.Kind, strings.Join(Kinds(), ", "))
 	}
 	v := values{
 		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),

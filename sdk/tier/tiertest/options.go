@@ -1,0 +1,60 @@
+package tiertest
+
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+)
+
+// Option supplies what the suite cannot know of a tier.
+type Option func(*options)
+
+type options struct {
+	config   func(conformance.TB) plugin.Config
+	storage  func(conformance.TB, plugin.Config) Storage
+	without  map[string]string
+	settle   time.Duration // of rig.Released
+	patience time.Duration
+}
+
+// WithConfig makes each tier of the suite from config(t), the configuration of a new, empty volume
+// with a capacity of 4 to 256 MiB; t.TempDir is a place for it. Two tiers that are made from the same
+// result, one after the other, open the same volume.
+//
+// Without this option, each check starts a tier from the defaults and begins with Wipe. So that the
+// suite destroys no records of others, the volume must be empty at first.
+func WithConfig(config func(t conformance.TB) plugin.Config) Option {
+	return func(o *options) { o.config = config }
+}
+
+// Storage is access to the storage beneath a tier. The suite skips the checks that need a function
+// that is nil.
+type Storage struct {
+	// Damage flips a bit of the record with this value, which is at least 512 bytes. It reports
+	// whether it found one.
+	Damage func(value []byte) bool
+	// Hang makes the storage stop responding until resume is called.
+	Hang func() (resume func())
+	// Fail makes each read and write fail as a broken device does, until repair is called.
+	Fail func() (repair func())
+	// Crash makes the storage lose what was not flushed. The suite calls it after it stopped the last
+	// tier.
+	Crash func()
+}
+
+// WithStorage gives the suite access to the storage beneath the tiers of a configuration of
+// WithConfig.
+func WithStorage(storage func(conformance.TB, plugin.Config) Storage) Option {
+	return func(o *options) { o.storage = storage }
+}
+
+// Without leaves out a check, by name, that cannot hold for what is tested, and says why.
+func Without(check, why string) Option {
+	return func(o *options) {
+		if o.without == nil {
+			o.without = map[string]string{}
+		}
+		o.without[check] = why
+	}
+}
