@@ -19,6 +19,8 @@ const (
 	fileBytes = 256 << 30
 	// allocateBytes is the most that is allocated in one call.
 	allocateBytes = 4 << 30
+	// A file system that is full gets back a sixteenth of the last file, within these bounds.
+	reserveLeast, reserveMost = 1 << 20, 1 << 30
 )
 
 // dataFile is a file of extents.
@@ -165,8 +167,9 @@ func (d *dataFiles) resize(ctx context.Context, f *dataFile, size uint64) error 
 		case (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && step > record.Page:
 			step = max(step/4, record.Page)
 		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+			at -= min(at, max(reserveLeast, min(at/16, reserveMost))) // for the log
 			f.pages = at / record.Page
-			return unix.Ftruncate(f.fd, int64(at))
+			return unix.Ftruncate(f.fd, int64(f.pages*record.Page))
 		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
 			d.notes = append(d.notes, "the file system cannot allocate in advance: a write may find it full")
 			f.pages = size / record.Page

@@ -19,7 +19,7 @@ type region struct {
 	huge      bool   // on huge pages, so that a device can take it in few segments
 	users     int    // parts of operations that have not ended
 	closing   bool
-	idle      chan struct{} // of a closing one: closed when the last user has ended
+	idle      chan struct{} // of a closing one: closed when it has no users
 }
 
 // regions are the registered ones in the order of their addresses.
@@ -66,6 +66,8 @@ func (t *fileTier) Register(_ context.Context, r tier.Region) error {
 	if r.ID == 0 || len(r.Mem) == 0 {
 		return errs.New(errs.InvalidParams, op, "region %d has %d bytes; the number and the size must not be 0", r.ID, len(r.Mem))
 	}
+	// What could not be deregistered in time is gone once it is idle.
+	t.regions = slices.DeleteFunc(t.regions, func(o *region) bool { return o.closing && o.users == 0 })
 	if t.region(r.ID) != nil {
 		return errs.New(errs.InvalidParams, op, "region %d exists already; deregister it first or use another number", r.ID)
 	}
@@ -100,27 +102,28 @@ func (t *fileTier) Deregister(ctx context.Context, id tier.RegionID) error {
 	if !r.closing {
 		r.closing, r.idle = true, make(chan struct{})
 		if r.users == 0 {
-			t.dropRegion(r)
+			close(r.idle)
 		}
 	}
 	t.mu.Unlock()
 	select {
 	case <-r.idle:
-		return nil
-	default:
-	}
-	select {
-	case <-r.idle:
-		return nil
 	case <-ctx.Done():
-		return errs.WithHint(errs.Wrap(errs.RPCTimeout, op, ctx.Err()),
-			"operations still use region %d, so its memory must not be reused yet; reap them and call again", id)
+		select {
+		case <-r.idle:
+		default:
+			return errBusyRegion(id, ctx.Err())
+		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.regions = slices.DeleteFunc(t.regions, func(o *region) bool { return o == r })
+	return nil
 }
 
-func (t *fileTier) dropRegion(r *region) {
-	close(r.idle)
-	t.regions = slices.DeleteFunc(t.regions, func(o *region) bool { return o == r })
+func errBusyRegion(id tier.RegionID, why error) error {
+	return errs.WithHint(errs.Wrap(errs.RPCTimeout, "tier/file: deregister", why),
+		"operations still use region %d, so its memory must not be reused yet; call again", id)
 }
 
 // unpin ends the use of regions by an operation.
@@ -128,7 +131,7 @@ func (t *fileTier) unpin(rs []*region) {
 	for _, r := range rs {
 		r.users--
 		if r.closing && r.users == 0 {
-			t.dropRegion(r)
+			close(r.idle)
 		}
 	}
 }
