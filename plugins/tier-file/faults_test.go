@@ -24,6 +24,19 @@ type gate struct {
 	closed bool
 	held   []*aio.Request
 	fail   func(*aio.Request) error
+	failed sync.WaitGroup
+	opened sync.Cond
+}
+
+// Close waits for what is held back, as an engine does.
+func (g *gate) Close(ctx context.Context) error {
+	g.mu.Lock()
+	for len(g.held) > 0 {
+		g.opened.Wait()
+	}
+	g.mu.Unlock()
+	g.failed.Wait()
+	return g.Engine.Close(ctx)
 }
 
 func (g *gate) Submit(rs ...*aio.Request) {
@@ -38,7 +51,7 @@ func (g *gate) Submit(rs ...*aio.Request) {
 				err = g.fail(r)
 			}
 			if err != nil {
-				go r.Done(err)
+				g.failed.Go(func() { r.Done(err) })
 			} else {
 				g.Engine.Submit(r)
 			}
@@ -54,6 +67,7 @@ func (g *gate) set(closed bool) {
 	if !closed {
 		g.Engine.Submit(g.held...)
 		g.held = nil
+		g.opened.Broadcast()
 	}
 }
 
@@ -92,6 +106,7 @@ func (g *gate) holds(t *testing.T, reads, writes int) {
 // gated starts a tier behind a gate.
 func (s setup) gated(t *testing.T, change ...func(*fileTier)) (*rig, *gate) {
 	g := new(gate)
+	g.opened.L = &g.mu
 	wrap := func(f *fileTier) {
 		f.variant.wrap = func(e aio.Engine) aio.Engine {
 			g.Engine = e
@@ -213,11 +228,12 @@ func TestEstimate(t *testing.T) {
 	r.mu.Unlock()
 	op := tier.Op{Kind: tier.Read, Record: f.Record, At: f.At, Local: [][]byte{r.mem[:64<<10]}, Deadline: time.Now().Add(time.Hour)}
 	for i := range uint64(30) {
-		op.ID = i
+		op.ID, op.Local = i, [][]byte{r.mem[i<<16:][:64<<10]}
 		r.submit(op)
 	}
 	r.quiet()
-	op.ID, op.Deadline = 99, time.Now().Add(time.Second) // 30 × 64 KiB take 1.9 s
+	op.ID, op.Local = 99, [][]byte{r.mem[40<<16:][:64<<10]}
+	op.Deadline = time.Now().Add(time.Second) // 30 × 64 KiB take 1.9 s
 	r.submit(op)
 	c := r.reapOne()
 	require.EqualValues(t, 99, c.ID)

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"log/slog"
 	"os"
@@ -178,12 +179,16 @@ func (r *rig) scan(at int) (all []tier.Found) {
 // fill makes the bytes of a value from its number. They differ in every page.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
+	next := func() uint64 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		return x
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, next())
+	}
 	for i := range b {
-		if i%8 == 0 {
-			x ^= x << 13
-			x ^= x >> 7
-			x ^= x << 17
-		}
-		b[i] = byte(x >> (8 * (i % 8)))
+		b[i] = byte(next())
 	}
 }

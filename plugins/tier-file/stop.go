@@ -32,7 +32,10 @@ func (t *fileTier) Stop(ctx context.Context) error {
 		return nil
 	}
 	t.drain(ctx)
-	synced := t.sync(ctx)
+	var synced error
+	if ctx.Err() == nil {
+		synced = t.Flush(ctx)
+	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	return t.shut(ctx, late, synced)
@@ -63,14 +66,6 @@ func (t *fileTier) drain(ctx context.Context) {
 		o.expired = true // It is not waited for.
 		t.fail(o, errs.New(code, o.name(), "the tier was stopped before its turn; allow more time for the stop"))
 	}
-}
-
-// sync makes everything durable, if there is time.
-func (t *fileTier) sync(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return t.Flush(ctx)
 }
 
 // shut ends the goroutines and frees everything. What does not end in time ends by itself.

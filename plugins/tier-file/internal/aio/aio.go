@@ -36,7 +36,7 @@ type Engine interface {
 	// Depth is how many requests the engine has at the kernel at a time; more wait.
 	Depth() int
 	// Close waits for all requests and frees the engine. When the context ends first, it returns an
-	// error, and what is left is freed as soon as the kernel is done with it.
+	// error, and the engine is freed as soon as the kernel has ended the last request.
 	Close(context.Context) error
 }
 
@@ -56,7 +56,7 @@ func advance(bufs [][]byte, n int) [][]byte {
 }
 
 // moved accounts for what a system call returned. again says that the rest of the request follows.
-func (r *Request) moved(n int, errno error) (again bool, err error) {
+func (q *Request) moved(n int, errno error) (again bool, err error) {
 	switch {
 	case errors.Is(errno, unix.EINTR), errors.Is(errno, unix.EAGAIN):
 		return true, nil
@@ -65,8 +65,8 @@ func (r *Request) moved(n int, errno error) (again bool, err error) {
 	case n == 0:
 		return false, io.ErrUnexpectedEOF
 	}
-	r.Bufs = advance(r.Bufs, n)
-	return len(r.Bufs) > 0, nil
+	q.Bufs = advance(q.Bufs, n)
+	return len(q.Bufs) > 0, nil
 }
 
 // closed waits for an engine to end.

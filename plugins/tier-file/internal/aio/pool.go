@@ -82,15 +82,15 @@ func (p *pool) run() {
 }
 
 // do moves all bytes of a request.
-func (r *Request) do() error {
-	at := r.Off
+func (q *Request) do() error {
+	at := q.Off
 	for {
 		call := unix.Preadv
-		if r.Write {
+		if q.Write {
 			call = unix.Pwritev
 		}
-		n, errno := call(r.FD, r.Bufs, at)
-		again, err := r.moved(n, errno)
+		n, errno := call(q.FD, q.Bufs, at)
+		again, err := q.moved(n, errno)
 		if !again {
 			return err
 		}
