@@ -30,6 +30,7 @@ func Benchmark(b *testing.B) {
 			b.Log(err)
 			continue
 		}
+		require.NoError(b, t.Wipe(context.Background()))
 		mem, err := unix.Mmap(-1, 0, 32*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		require.NoError(b, err)
 		fill(mem, 1)
