@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/aio"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/indexlog"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -141,9 +143,12 @@ func TestStale(t *testing.T) {
 
 // TestAnotherRecord: a read gets the record that it expects, or none.
 func TestAnotherRecord(t *testing.T) {
-	s := setups(t)[0]
-	r := s.start(t, s.folder(t))
+	r, g := setups(t)[0].gated(t)
 	f := r.write(2, 5000, false)
+	g.failing(func(*aio.Request) error {
+		t.Error("the storage was asked")
+		return nil
+	})
 	for what, change := range map[string]func(*tier.Found){
 		"key":        func(f *tier.Found) { f.Record.Key = []byte("other") },
 		"epoch":      func(f *tier.Found) { f.Record.Version.Epoch++ },
@@ -161,8 +166,37 @@ func TestAnotherRecord(t *testing.T) {
 		change(&wrong)
 		r.refuses(wrong, errs.ObjectNotFound)
 	}
+	g.failing(nil)
 	f.Record.Summed, f.Record.Sum = false, 0
 	r.wants(f)
+}
+
+// TestProves: a header is that of the record in every field, or is refused.
+func TestProves(t *testing.T) {
+	header := func() *record.Header {
+		return &record.Header{
+			Volume: [16]byte{1}, Generation: 2, Sequence: 3, Address: 4, Epoch: 5, Put: 6, Size: 7, Sum: 8, Key: []byte("k"),
+		}
+	}
+	o := &op{addr: 4}
+	o.At = tier.Locator{0, 3, 2, 0}
+	o.Record = tier.Record{Key: []byte("k"), Version: tier.Version{Epoch: 5, Put: 6}, Size: 7, Sum: 8, Summed: true}
+	require.NoError(t, o.proves(header(), [16]byte{1}))
+	for what, change := range map[string]func(*record.Header){
+		"volume":     func(h *record.Header) { h.Volume[15]++ },
+		"generation": func(h *record.Header) { h.Generation++ },
+		"write":      func(h *record.Header) { h.Sequence++ },
+		"place":      func(h *record.Header) { h.Address++ },
+		"key":        func(h *record.Header) { h.Key = []byte("K") },
+		"version":    func(h *record.Header) { h.Epoch++ },
+		"version ":   func(h *record.Header) { h.Put++ },
+		"size":       func(h *record.Header) { h.Size++ },
+		"checksum":   func(h *record.Header) { h.Sum++ },
+	} {
+		h := header()
+		change(h)
+		require.ErrorContains(t, o.proves(h, [16]byte{1}), strings.TrimSpace(what))
+	}
 }
 
 // TestDamagedFiles: a volume opens whatever its log and the file VOLUME contain.

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/aio"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -19,13 +18,6 @@ const (
 	manyFaults = 8
 	faultsTime = time.Minute
 )
-
-// faults counts what the storage failed.
-type faults struct {
-	reads, writes, damaged uint64
-	recent                 []time.Time
-	broken                 string // why the volume takes no more writes
-}
 
 type errBroken string
 
@@ -49,68 +41,6 @@ type errDamaged struct{ lo, hi uint64 }
 
 func (e errDamaged) Error() string {
 	return fmt.Sprintf("the bytes from %d to %d are damaged; forget the record", e.lo, e.hi)
-}
-
-// submit passes a piece to the engine.
-func (t *fileTier) submit(p *piece) {
-	o := p.op
-	f, off := t.files.place(o.addr)
-	if !p.head {
-		off += record.Page + int64(p.lo)
-	}
-	r := &aio.Request{Write: o.Kind == tier.Write, FD: f.fd, Off: off}
-	if len(p.buf) > 0 {
-		r.Bufs = append(r.Bufs, p.buf)
-	}
-	if p.touches() {
-		o.kernel++
-		parts(o.Local, p.lo-o.Offset, p.hi-o.Offset, func(b []byte) { r.Bufs = append(r.Bufs, b) })
-	}
-	p.since = time.Now()
-	t.flight.oldest[p] = struct{}{}
-	t.flight.rates[o.way()].begin(p.since)
-	r.Done = func(err error) {
-		if !t.files.direct {
-			_ = unix.Fadvise(f.fd, off, int64(p.bytes()), unix.FADV_DONTNEED)
-		}
-		if r.Write {
-			f.dirty.Store(true)
-		}
-		t.moved(p, err)
-	}
-	t.engine.Submit(r)
-}
-
-// moved takes a piece back from the engine.
-func (t *fileTier) moved(p *piece, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o := p.op
-	delete(t.flight.oldest, p)
-	t.flight.rates[o.way()].end(time.Now(), p.bytes())
-	if p.touches() {
-		o.kernel--
-	}
-	if err != nil {
-		err = t.fault(o, err)
-		if o.err == nil {
-			o.err = err
-		}
-	}
-	switch {
-	case o.err != nil && o.Kind == tier.Read:
-		t.failRead(o)
-		t.endPiece(p)
-	case o.err != nil:
-		t.fail(o, o.err)
-		t.endPiece(p)
-	case o.Kind == tier.Write:
-		t.endPiece(p)
-	default:
-		o.copying++
-		t.work <- p // It has space for all pieces in flight.
-	}
-	t.pump()
 }
 
 // fault counts an error of the storage and makes it one of the contract.

@@ -17,19 +17,14 @@
 package file
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/aio"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/extent"
-	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/indexlog"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/volume"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -45,82 +40,6 @@ func Factory() tier.Factory {
 		}
 		return newTier(*c, variant{fileBytes: fileBytes}), nil
 	})
-}
-
-// variant is what tests change.
-type variant struct {
-	fileBytes uint64 // size of a data file
-	buffered  bool   // do without O_DIRECT
-	anyDirect bool   // do without a copy for all aligned memory, as for memory on huge pages
-	wrap      func(aio.Engine) aio.Engine
-}
-
-// state is where the tier is in its life.
-type state int
-
-const (
-	created state = iota
-	running
-	stopping
-	stopped
-)
-
-// fileTier implements tier.Tier.
-type fileTier struct {
-	cfg     Config
-	variant variant
-	starts  sync.Mutex // held by Start and by the one call of Stop that stops
-	log     *slog.Logger
-	host    plugin.Host
-	quit    context.CancelFunc // ends a Start
-	life    context.Context
-	ended   chan struct{} // closed once the tier is stopped
-
-	dir     string
-	lock    *os.File
-	files   *dataFiles
-	engine  aio.Engine
-	work    chan *piece
-	workers sync.WaitGroup
-	journal journal
-
-	mu       sync.Mutex
-	state    state
-	info     volume.Info
-	table    table
-	space    extent.Space
-	limit    uint64 // bytes that records may take together
-	sequence uint64 // of the last write
-	staging  *staging
-	regions  regions
-	pages    indexlog.Pages // events that the log does not have yet
-
-	accepted int // operations of which the last completion was not reaped
-	active   map[*op]struct{}
-	idle     chan struct{} // closed when active is empty; exists while Stop waits
-	queues   queues
-	flight   flight
-	wiping   bool
-	faults   faults
-
-	done  []tier.Completion
-	ready chan struct{} // has an element while done may have some
-}
-
-var _ tier.Tier = (*fileTier)(nil)
-
-func newTier(cfg Config, v variant) *fileTier {
-	t := &fileTier{
-		cfg: cfg, variant: v, ended: make(chan struct{}), ready: make(chan struct{}, 1),
-		active: map[*op]struct{}{}, queues: queues{list.New(), list.New(), list.New()},
-	}
-	t.life, t.quit = context.WithCancel(context.Background())
-	t.flight.oldest = map[*piece]struct{}{}
-	return t
-}
-
-func errNotRunning(op string) error {
-	return errs.New(errs.UnavailableInCurrentStatus, op, "the tier is not running; start it, or make another one after a stop")
 }
 
 // Start implements plugin.Component.
@@ -283,14 +202,6 @@ func (t *fileTier) Volume() tier.Volume {
 	return v
 }
 
-// maxRecord returns the size of the largest record: its extent is in one file.
-func (t *fileTier) maxRecord() uint64 {
-	if t.info.Capacity == 0 {
-		return 0
-	}
-	return min(record.MaxValue, (min(t.info.Capacity, t.variant.fileBytes)&^(record.Page-1))-record.Page)
-}
-
 // Space implements tier.Tier.
 func (t *fileTier) Space(r tier.Record) uint64 { return units(r.Size) * record.Page }
 
@@ -314,6 +225,14 @@ func (t *fileTier) Stats(context.Context) (tier.Stats, error) {
 	return s, nil
 }
 
-// reserved returns how many bytes are not free: those of records, of writes in flight, and of
-// extents that are out of use.
-func (t *fileTier) reserved() uint64 { return t.files.capacity() - t.space.Unused()*record.Page }
+// handle is what a worker does with a piece.
+func (t *fileTier) handle(p *piece) {
+	if p.op.Kind == tier.Write {
+		t.prepare(p)
+	} else {
+		t.verify(p)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pump()
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/indexlog"
@@ -14,35 +13,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
-
-const (
-	// logEvery and logBytes are when events are appended to the log: after the first of the two.
-	logEvery = 200 * time.Millisecond
-	logBytes = 64 << 10
-	// logSlack is how much larger than twice its live events the log becomes before it is rewritten.
-	logSlack = 1 << 20
-	// logLimit is how many bytes of events wait before Forget waits.
-	logLimit = 64 << 20
-	// rewriteBatch is how many records are rewritten with the lock held.
-	rewriteBatch = 1024
-)
-
-// journal is the goroutine that writes the log and the file VOLUME, and syncs.
-type journal struct {
-	log      *indexlog.Log
-	broken   error // the log lacks events, so it has to be rewritten
-	unsynced error // a sync failed: what was written before it may be lost
-
-	some, full chan struct{} // each has an element when there are events, or many
-	commands   chan command
-	quit       chan struct{}
-	running    sync.WaitGroup
-}
-
-type command struct {
-	do   func() error
-	done chan error
-}
 
 func (j *journal) start(t *fileTier) {
 	j.some, j.full = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -58,21 +28,6 @@ func (j *journal) close() {
 	if j.log != nil {
 		j.log.Close()
 		j.log = nil
-	}
-}
-
-// kick says that there are events, in so many bytes of pages.
-func (j *journal) kick(bytes int) {
-	c := j.some
-	for {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-		if bytes < logBytes || c == j.full {
-			return
-		}
-		c = j.full
 	}
 }
 

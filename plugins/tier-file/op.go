@@ -1,7 +1,6 @@
 package file
 
 import (
-	"container/list"
 	"context"
 	"time"
 
@@ -9,52 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
-
-// op is an accepted operation. The lock of the tier guards it, except where a field says otherwise.
-type op struct {
-	tier.Op        // not changed; the key is a copy
-	key     string // of the record
-	bytes   uint64 // of Local
-	direct  bool   // the engine reads and writes Local itself
-	regions []*region
-	timer   *time.Timer
-	queued  *list.Element
-	in      *list.List
-	since   time.Time // when it was accepted
-	bad     bool      // the storage failed to write it, so its extent stays out of use
-
-	// What follows is set when the first piece starts.
-	entry  *entry // that a read reads
-	addr   uint64 // the extent
-	units  uint64
-	header *record.Header // of a write: to be encoded; of a read: as it was found
-	lo, hi uint64         // the range of the value that is read or written
-	next   uint64         // where in it the next piece begins
-	begun  bool
-	head   headState
-	summed uint64   // bytes of a write of which the checksum is known
-	early  []*piece // those of a read that arrived before the header
-
-	open    int // pieces that have not ended
-	kernel  int // of them, those by which the kernel may touch Local
-	copying int // of them, those by which a worker may touch Local
-	err     error
-	expired bool // the deadline passed
-	ended   bool // a completion was given
-	held    bool // it was Quarantined: Returned follows
-}
-
-// headState is what became of the header of a value that has several pieces.
-type headState int
-
-const (
-	headWaits headState = iota
-	headReady
-	headSent
-)
-
-// queues are the operations with pieces that have not started.
-type queues struct{ urgent, reads, writes *list.List }
 
 // Submit implements tier.Tier.
 func (t *fileTier) Submit(ops []tier.Op) (accepted int, err error) {
@@ -183,96 +136,6 @@ func (t *fileTier) expire(o *op, wait time.Duration) {
 		why = "the deadline passes before its turn, which is in about " + wait.Round(time.Millisecond).String()
 	}
 	t.fail(o, errs.New(errs.RPCTimeout, o.name(), "%s; allow more time or submit less", why))
-}
-
-// name says what the operation is, for errors.
-func (o *op) name() string {
-	if o.Kind == tier.Write {
-		return "tier/file: write"
-	}
-	return "tier/file: read"
-}
-
-// fail has an operation end with an error as soon as nothing touches its memory.
-func (t *fileTier) fail(o *op, err error) {
-	if o.err == nil {
-		o.err = err
-	}
-	t.dequeue(o)
-	t.settle(o)
-}
-
-// dequeue takes an operation out of its queue.
-func (t *fileTier) dequeue(o *op) {
-	if o.queued == nil {
-		return
-	}
-	o.in.Remove(o.queued)
-	o.queued = nil
-	t.flight.ahead(o, -int64(o.left()))
-}
-
-// left returns how many bytes of an operation in a queue have not started.
-func (o *op) left() uint64 {
-	if !o.begun {
-		return o.bytes
-	}
-	return o.hi - o.next
-}
-
-// settle gives the completion of an operation that is over, and frees what it held.
-func (t *fileTier) settle(o *op) {
-	touched := o.kernel > 0 || o.copying > 0
-	switch {
-	case !o.ended && o.err == nil:
-		if o.open > 0 || o.queued != nil || !o.begun || o.next < o.hi || o.head != headSent {
-			return
-		}
-		t.complete(o)
-	case !o.ended && !touched:
-		t.finish(o, tier.Completion{ID: o.ID, Status: tier.Failed, Err: o.err})
-	case !o.ended && o.expired && o.kernel > 0:
-		o.ended, o.held = true, true
-		t.push(tier.Completion{ID: o.ID, Status: tier.Quarantined, Err: o.err})
-	case o.held && !touched:
-		o.held = false
-		t.finish(o, tier.Completion{ID: o.ID, Status: tier.Returned})
-	}
-	if o.open == 0 && o.ended && o.begun {
-		t.drop(o)
-	}
-}
-
-// finish gives the last completion of an operation: its memory is free.
-func (t *fileTier) finish(o *op, c tier.Completion) {
-	o.ended = true
-	if o.timer != nil {
-		o.timer.Stop()
-	}
-	t.unpin(o.regions)
-	o.regions, o.Local = nil, nil
-	if o.Kind == tier.Read && o.Urgent {
-		t.flight.urgent--
-	}
-	delete(t.active, o)
-	if t.idle != nil && len(t.active) == 0 {
-		close(t.idle)
-		t.idle = nil
-	}
-	t.push(c)
-}
-
-// push has Reap return a completion.
-func (t *fileTier) push(c tier.Completion) {
-	t.done = append(t.done, c)
-	t.signal()
-}
-
-func (t *fileTier) signal() {
-	select {
-	case t.ready <- struct{}{}:
-	default:
-	}
 }
 
 // Reap implements tier.Tier.

@@ -5,60 +5,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
-
-// A locator is the address with the highest bit set, the sequence, the generation, and half of the
-// volume's identity.
-const located = 1 << 63
-
-func (t *fileTier) locator(e *entry) tier.Locator {
-	return tier.Locator{located | e.addr, e.seq, t.info.Generation, t.half()}
-}
-
-func (t *fileTier) half() (n uint64) {
-	for _, b := range t.info.ID[:8] {
-		n = n<<8 | uint64(b)
-	}
-	return n
-}
-
-// at returns the record that a locator names, or nil.
-func (t *fileTier) at(l tier.Locator) *entry {
-	if l[0]&located == 0 || l[2] != t.info.Generation || l[3] != t.half() {
-		return nil
-	}
-	e := t.table.find(l[0] &^ located)
-	if e == nil || e.seq != l[1] {
-		return nil
-	}
-	return e
-}
-
-// beginRead finds the record and what to read of it: whole grains.
-func (t *fileTier) beginRead(o *op) error {
-	e, r := t.at(o.At), &o.Record
-	switch {
-	case e == nil:
-		return t.errMissing(o, "no record is at the locator; it was forgotten, or never written")
-	case e.key != o.key || e.version != r.Version || e.size != r.Size || (r.Summed && e.sum != r.Sum):
-		return t.errMissing(o, "another record is at the locator")
-	}
-	grain := record.Grain(r.Size)
-	o.begun, o.entry, o.addr = true, e, e.addr
-	o.lo = o.Offset &^ (grain - 1)
-	o.hi = min(r.Size, (o.Offset+o.bytes+grain-1)&^(grain-1))
-	o.next = o.lo
-	e.readers++
-	return nil
-}
-
-// errMissing counts a record that did not prove itself.
-func (t *fileTier) errMissing(o *op, why string) error {
-	t.faults.damaged++
-	return errs.New(errs.ObjectNotFound, o.name(), "%s", why)
-}
 
 // verify checks a piece that was read, and copies it to Local.
 func (t *fileTier) verify(p *piece) {

@@ -3,27 +3,12 @@ package file
 import (
 	"context"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
-
-// region is registered memory. Its fields are guarded by the lock of the tier.
-type region struct {
-	id        tier.RegionID
-	base, end uintptr
-	mem       []byte // keeps the memory alive
-	huge      bool   // on huge pages, so that a device can take it in few segments
-	users     int    // parts of operations that have not ended
-	closing   bool
-	idle      chan struct{} // of a closing one: closed when it has no users
-}
-
-// regions are the registered ones in the order of their addresses.
-type regions []*region
 
 // find returns the index of the first region that ends behind an address.
 func (rs regions) find(at uintptr) int {
@@ -45,8 +30,6 @@ func (rs regions) of(part []byte) *region {
 	}
 	return rs[i]
 }
-
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // onHugePages reports whether a descriptor is of a file on huge pages.
 func onHugePages(fd int) bool {

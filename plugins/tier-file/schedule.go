@@ -3,140 +3,12 @@ package file
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/aio"
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
-
-const (
-	// pieceBytes is the most of a value that one read or write of the engine moves, beside a header.
-	// It is a multiple of all grains.
-	pieceBytes = record.MaxGrain
-	// maxReads and maxWrites are how many pieces are in flight. Writes have fewer beside reads.
-	maxReads        = 32
-	maxWrites       = 8
-	maxWritesBeside = 4
-	// patience is how long urgent reads may keep all writes waiting.
-	patience = 200 * time.Millisecond
-)
-
-// piece is one read or write of the engine.
-type piece struct {
-	op     *op
-	lo, hi uint64 // the range of the value
-	head   bool   // the header is in front of it
-	direct bool   // the value is in Local
-	buf    []byte // staging memory: the header if there is one, then the value unless it is direct
-	since  time.Time
-}
-
-// bytes returns how much the engine moves.
-func (p *piece) bytes() uint64 {
-	n := (p.hi - p.lo + record.Page - 1) &^ (record.Page - 1)
-	if p.head {
-		n += record.Page
-	}
-	return n
-}
-
-// staged returns how much staging memory the piece needs.
-func (p *piece) staged() uint64 {
-	switch {
-	case !p.direct:
-		return p.bytes()
-	case p.head:
-		return record.Page
-	}
-	return 0
-}
-
-// touches reports whether the kernel reads or writes Local by it.
-func (p *piece) touches() bool { return p.direct && p.hi > p.lo }
-
-// value returns the staging memory behind the header.
-func (p *piece) value() []byte {
-	if p.head {
-		return p.buf[record.Page:]
-	}
-	return p.buf
-}
-
-// flight counts what is in flight and in the queues.
-type flight struct {
-	pieces, bytes, staged [2]uint64 // of reads and writes: pieces that started and did not end
-	queued                [3]int64  // bytes that did not start: urgent reads, reads, writes
-	urgent                int       // urgent reads that did not end
-	oldest                map[*piece]struct{}
-	rates                 [2]rate
-}
-
-// way is 0 for reads, 1 for writes.
-func (o *op) way() int {
-	if o.Kind == tier.Write {
-		return 1
-	}
-	return 0
-}
-
-// turn is the index of an operation's queue in flight.queued.
-func (o *op) turn() int {
-	switch {
-	case o.Kind == tier.Write:
-		return 2
-	case o.Urgent:
-		return 0
-	}
-	return 1
-}
-
-// ahead counts bytes that an operation has in its queue.
-func (f *flight) ahead(o *op, bytes int64) { f.queued[o.turn()] += bytes }
-
-// wait estimates how long an operation waits for its turn: what is in flight and before it in the
-// queues, at the rate of late. It is 0 where nothing is, so that a storage that was slow is tried
-// again.
-func (f *flight) wait(o *op) time.Duration {
-	bytes := f.bytes[0] + f.bytes[1]
-	for i := range o.turn() + 1 {
-		bytes += uint64(f.queued[i])
-	}
-	perSecond := f.rates[o.way()].perSecond
-	if bytes == 0 || perSecond == 0 {
-		return 0
-	}
-	return time.Duration(float64(bytes+o.bytes) / perSecond * float64(time.Second))
-}
-
-// rate measures how many bytes a second the storage moves while it is busy.
-type rate struct {
-	busy      int
-	since     time.Time
-	bytes     uint64
-	time      time.Duration
-	perSecond float64
-}
-
-func (r *rate) begin(now time.Time) {
-	if r.busy == 0 {
-		r.since = now
-	}
-	r.busy++
-}
-
-func (r *rate) end(now time.Time, bytes uint64) {
-	r.time += now.Sub(r.since)
-	r.since = now
-	r.busy--
-	r.bytes += bytes
-	if r.time < 50*time.Millisecond || r.bytes < 1<<20 {
-		return
-	}
-	recent := float64(r.bytes) / r.time.Seconds()
-	if r.perSecond == 0 {
-		r.perSecond = recent
-	}
-	r.perSecond = (r.perSecond + recent) / 2
-	r.bytes, r.time = 0, 0
-}
 
 // pump starts as many pieces as may be in flight. Called with the lock held.
 func (t *fileTier) pump() {
@@ -238,23 +110,6 @@ func (t *fileTier) stage(p *piece) bool {
 	return p.buf != nil
 }
 
-// cut returns the next piece of an operation.
-func (o *op) cut() *piece {
-	p := &piece{op: o, lo: o.next, hi: min(o.hi, (o.next+pieceBytes)&^(pieceBytes-1)), direct: o.direct}
-	switch {
-	case o.Kind == tier.Read && o.head == headWaits:
-		p.head = true
-		if o.lo > 0 { // It is not beside the range.
-			p.hi = p.lo
-		}
-	case o.Kind == tier.Write && o.Record.Size <= pieceBytes:
-		p.head = true
-	case o.Kind == tier.Write && o.head == headReady:
-		p.lo, p.hi, p.head = 0, 0, true
-	}
-	return p
-}
-
 // endPiece accounts for a piece that is over.
 func (t *fileTier) endPiece(p *piece) {
 	way := p.op.way()
@@ -267,28 +122,64 @@ func (t *fileTier) endPiece(p *piece) {
 	t.settle(p.op)
 }
 
-// handle is what a worker does with a piece.
-func (t *fileTier) handle(p *piece) {
-	if p.op.Kind == tier.Write {
-		t.prepare(p)
-	} else {
-		t.verify(p)
+// submit passes a piece to the engine.
+func (t *fileTier) submit(p *piece) {
+	o := p.op
+	f, off := t.files.place(o.addr)
+	if !p.head {
+		off += record.Page + int64(p.lo)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.pump()
+	r := &aio.Request{Write: o.Kind == tier.Write, FD: f.fd, Off: off}
+	if len(p.buf) > 0 {
+		r.Bufs = append(r.Bufs, p.buf)
+	}
+	if p.touches() {
+		o.kernel++
+		parts(o.Local, p.lo-o.Offset, p.hi-o.Offset, func(b []byte) { r.Bufs = append(r.Bufs, b) })
+	}
+	p.since = time.Now()
+	t.flight.oldest[p] = struct{}{}
+	t.flight.rates[o.way()].begin(p.since)
+	r.Done = func(err error) {
+		if !t.files.direct {
+			_ = unix.Fadvise(f.fd, off, int64(p.bytes()), unix.FADV_DONTNEED)
+		}
+		if r.Write {
+			f.dirty.Store(true)
+		}
+		t.moved(p, err)
+	}
+	t.engine.Submit(r)
 }
 
-// parts calls do for the pieces of Local that hold a range, which begins at an offset of Local.
-func parts(local [][]byte, from, to uint64, do func([]byte)) {
-	for _, part := range local {
-		n := uint64(len(part))
-		if from < n {
-			do(part[from:min(to, n)])
-		}
-		if to <= n {
-			return
-		}
-		from, to = from-min(from, n), to-n
+// moved takes a piece back from the engine.
+func (t *fileTier) moved(p *piece, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := p.op
+	delete(t.flight.oldest, p)
+	t.flight.rates[o.way()].end(time.Now(), p.bytes())
+	if p.touches() {
+		o.kernel--
 	}
+	if err != nil {
+		err = t.fault(o, err)
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	switch {
+	case o.err != nil && o.Kind == tier.Read:
+		t.failRead(o)
+		t.endPiece(p)
+	case o.err != nil:
+		t.fail(o, o.err)
+		t.endPiece(p)
+	case o.Kind == tier.Write:
+		t.endPiece(p)
+	default:
+		o.copying++
+		t.work <- p // It has space for all pieces in flight.
+	}
+	t.pump()
 }

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -62,5 +63,7 @@ func (s *staging) put(b []byte) {
 	}
 	s.space.Free(uint64(address(b)-address(s.mem))/record.Page, uint64(len(b))/record.Page)
 }
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 func (s *staging) free() error { return unix.Munmap(s.whole) }
