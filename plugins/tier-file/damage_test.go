@@ -98,8 +98,11 @@ func TestDamage(t *testing.T) {
 func TestDamagedGrain(t *testing.T) {
 	each(t, func(t *testing.T, s setup) {
 		r := s.start(t, s.folder(t))
+		r.write(9, 1<<20, false) // has staging memory be used
 		f := r.write(1, 200_000, false)
 		_, value := numbered(1, 200_000)
+		padding := r.disk(t, f).get()[4096+200_000:]
+		require.Equal(t, make([]byte, len(padding)), padding)
 		const grain = 16 << 10
 		r.disk(t, f).flip(4096 + 3*grain + 100)
 		for at := range uint64(200_000 / grain) {
@@ -267,5 +270,5 @@ func TestOverlap(t *testing.T) {
 	require.EqualValues(t, (4+2+2)*4096, r.reservedNow())
 	require.EqualValues(t, (4+2+2)*4096, r.stats().Used)
 	require.Equal(t, "key-1", string(r.write(1, 4096, false).Record.Key))
-	require.EqualValues(t, 15, r.scan(1)[0].At[1], "sequences go on after the highest")
+	require.Greater(t, r.scan(1)[0].At[1], uint64(14), "sequences go on after the highest")
 }

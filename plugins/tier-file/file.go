@@ -120,13 +120,14 @@ func (t *fileTier) openVolume(ctx context.Context) error {
 	t.files = files
 	if c := t.files.capacity(); c == 0 {
 		return fmt.Errorf("no space for a data file of %d bytes in %s", want, t.dir)
-	} else if fresh || c != v.Capacity {
+	} else {
 		v.Capacity = c
-		if err := volume.Write(t.dir, &v); err != nil {
-			return err
-		}
 	}
-	t.info, t.limit = v, v.Capacity
+	if err := volume.Write(t.dir, &v); err != nil {
+		return err
+	}
+	// No start uses the sequences of another one, although the log may lack the last of them.
+	t.info, t.limit, t.sequence = v, v.Capacity, v.Writes<<32
 	return nil
 }
 

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(crashEnv); path != "" {
 		os.Exit(crashChild(path))
 	}
+	if path := os.Getenv(forbidEnv); path != "" {
+		os.Exit(forbidChild(path))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -35,7 +35,6 @@ func (t *fileTier) openLog() (err error) {
 // replay applies one event of the log. The last one counts: a record that was written where another
 // one was before has replaced it.
 func (t *fileTier) replay(e *indexlog.Event) {
-	t.sequence = max(t.sequence, e.Sequence)
 	old := t.table.find(e.Address)
 	if e.Forget {
 		if old != nil && old.seq == e.Sequence {
