@@ -163,6 +163,10 @@ chaos: build ## Kill and stop the processes of pools under load, and count what 
 bench-ha: build ## Kill and stop leaders of pools with three masters and etcd, and measure the pauses; OUT=FILE for JSON
 	$(BIN)/mooncake bench ha --etcd $(BIN)/mooncake_etcd $(HAFLAGS) $(if $(OUT),--out '$(OUT)')
 
+.PHONY: bench-tier
+bench-tier: build ## Measure the storage tier on the disk of TIERPATH (the temporary folder), fio beside; OUT=FILE for JSON
+	$(BIN)/mooncake bench tier $(if $(TIERPATH),--path '$(TIERPATH)') $(if $(OUT),--out '$(OUT)')
+
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios
 	MOONCAKE_BENCH_PLUGINS=9 go test ./test/subprocess -count 1 -run TestRatios -v

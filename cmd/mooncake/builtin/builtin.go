@@ -7,7 +7,7 @@ import "github.com/mooncake-go/mooncake/sdk/plugin"
 // Plugins returns the factories, in the order in which they are listed.
 func Plugins() []plugin.Factory {
 	var all []plugin.Factory
-	for _, group := range [][]plugin.Factory{transportTCP(), transportRDMA(), transportSHM(), transportQUIC(), allocators(), evictPrefix(), evictLRU(), evictS3FIFO(), evictSIEVE()} {
+	for _, group := range [][]plugin.Factory{transportTCP(), transportRDMA(), transportSHM(), transportQUIC(), allocators(), evictPrefix(), evictLRU(), evictS3FIFO(), evictSIEVE(), tierFile()} {
 		all = append(all, group...)
 	}
 	return all

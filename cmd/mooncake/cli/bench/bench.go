@@ -53,7 +53,7 @@ the median of several rounds. Suites: ` + strings.Join(e.suiteNames(), ", ") + `
 			return output.Print(e.Stdout, format, map[string]any{"results": results}, results.Text)
 		},
 	}
-	cmd.AddCommand(e.chaosCmd(), e.evictCmd(), e.haCmd(), e.masterCmd(), e.profileCmd(), transfer.New(env))
+	cmd.AddCommand(e.chaosCmd(), e.evictCmd(), e.haCmd(), e.masterCmd(), e.profileCmd(), e.tierCmd(), transfer.New(env))
 	output.Flag(cmd.Flags(), &format, "", output.Table, output.JSON)
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 5, "how often each operation is measured")
 	cmd.Flags().DurationVar(&opts.RoundTime, "round-time", 0, "least time of a round (default 50ms)")
@@ -80,7 +80,7 @@ func (e verbs) suites(names []string) ([]micro.Suite, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s micro.Suite) bool { return s.Name == name })
 		if i < 0 {
-			near := config.Nearest(name, append(e.suiteNames(), "chaos", "evict", "master", "profile", "transfer")) // Suites, and verbs below.
+			near := config.Nearest(name, append(e.suiteNames(), "chaos", "evict", "master", "profile", "tier", "transfer")) // Suites, and verbs below.
 			return nil, command.Usagef("there is no suite %q; there are %s%s", name, strings.Join(e.suiteNames(), ", "), command.DidYouMean(near))
 		}
 		out = append(out, all[i])
