@@ -208,6 +208,10 @@ func TestPluginDefaultsAreALayer(t *testing.T) {
 }
 
 func TestSet(t *testing.T) {
+	for _, kind := range plugin.Kinds() {
+		l := mustLoad(t, RoleAll, []string{"--set", "plugins." + kind + ".x.mode=inprocess"}, nil, "")
+		require.Equal(t, "inprocess", l.Config.Plugins.Get(plugin.ID{Kind: kind, Name: "x"}).Mode)
+	}
 	l := mustLoad(t, RoleAll, []string{"--set", "plugins.evict.lru.mode=subprocess", "--set=plugins.evict.lru.config.depth=3", "--set", "plugins.alloc.arena.config.name=x",
 		"--set", "store.slice_size=2MiB", "--set", "plugins.evict.lru.required=no"}, nil, "")
 	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Config: map[string]any{"depth": int64(3)}}, l.Config.Plugins.Evict["lru"])

@@ -43,7 +43,7 @@ func (l *locked) Stop(ctx context.Context) error {
 }
 
 // TestTheVolumeOfTheDefaults: without WithConfig the suite opens one volume again and again, never
-// twice at once, and spares records that were there before.
+// twice at once, and destroys no record that was there before.
 func TestTheVolumeOfTheDefaults(t *testing.T) {
 	config := &reference.Config{Capacity: 8 << 20, Window: 64, Backing: reference.NewBacking(8 << 20)}
 	lock := new(atomic.Bool)

@@ -73,7 +73,7 @@ const (
 // When says which operations a fault or a bug affects.
 type When struct {
 	// Nth selects every Nth operation that matches, counted over all tiers of the plan; 0 and 1
-	// select all of them.
+	// select all of them. An operation that the tier does not accept counts as well.
 	Nth uint64
 	// Limit is the most operations that are affected; 0 for no limit.
 	Limit uint64
