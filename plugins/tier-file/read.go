@@ -82,7 +82,7 @@ func (o *op) proves(h *record.Header, volume [16]byte) error {
 		return errOther("version")
 	case h.Size != o.Record.Size:
 		return errOther("size")
-	case o.Record.Summed && h.Sum != o.Record.Sum:
+	case o.Record.Summed && h.Summed && h.Sum != o.Record.Sum:
 		return errOther("checksum")
 	}
 	return nil
