@@ -62,6 +62,9 @@ func (t *fileTier) command(ctx context.Context, op string, do func() error) erro
 	if !live {
 		return errNotRunning(op)
 	}
+	if err := ctx.Err(); err != nil { // select would choose by chance.
+		return errs.Wrap(errs.RPCTimeout, op, err)
+	}
 	c := command{do, make(chan error, 1)}
 	select {
 	case t.journal.commands <- c:

@@ -263,6 +263,11 @@ func TestWipe(t *testing.T) {
 		r := s.start(t, dir)
 		old := []tier.Found{r.write(1, 100_000, false), r.write(2, 5_000_000, false)}
 		before := r.Volume()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 10 {
+			require.ErrorIs(t, r.Wipe(ended), context.Canceled)
+		}
 		require.NoError(t, r.Wipe(t.Context()))
 		require.Equal(t, before.Generation+1, r.Volume().Generation)
 		require.Equal(t, before.ID, r.Volume().ID)
