@@ -57,7 +57,7 @@ func (t *fileTier) beginRead(o *op) error {
 	switch {
 	case e == nil:
 		return t.errMissing(o, "no record is at the locator; it was forgotten, or never written")
-	case e.key != o.key || e.version != r.Version || e.size != r.Size || (r.Summed && e.sum != r.Sum):
+	case e.key != o.key || e.version != r.Version || e.size != r.Size || (r.Summed && e.summed && e.sum != r.Sum):
 		return t.errMissing(o, "another record is at the locator")
 	}
 	grain := record.Grain(r.Size)

@@ -2,7 +2,6 @@ package file
 
 import (
 	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -22,7 +21,7 @@ const (
 
 // Config holds the settings of the tier. Sizes are bytes.
 type Config struct {
-	// Path is an existing folder, below which the tier makes its own.
+	// Path is an existing folder, below which the tier makes its own. Start fails without one.
 	Path string `json:"path"`
 	// Capacity is the size of the data files together; 0 for 90 % of what is free when the volume
 	// is made. A volume whose setting is 0 keeps its capacity.
@@ -52,9 +51,7 @@ func DefaultConfig() *Config {
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
 	switch {
-	case c.Path == "":
-		return errors.New("path is empty, must name an existing folder")
-	case !filepath.IsAbs(c.Path):
+	case c.Path != "" && !filepath.IsAbs(c.Path):
 		return fmt.Errorf("path is %q, must be absolute", c.Path)
 	case c.Capacity != 0 && (c.Capacity < minCapacity || c.Capacity > maxCapacity):
 		return fmt.Errorf("capacity_bytes is %d, must be 0 or %d to %d", c.Capacity, minCapacity, int64(maxCapacity))

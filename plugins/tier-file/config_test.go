@@ -38,13 +38,15 @@ func TestManifestMatchesConfig(t *testing.T) {
 }
 
 func TestConfigRefuses(t *testing.T) {
+	none, err := Factory().New(DefaultConfig())
+	require.NoError(t, err)
+	require.ErrorContains(t, none.Start(t.Context(), newHost()), "path is empty")
 	good := DefaultConfig()
 	good.Path = "/x"
 	require.NoError(t, good.Validate())
-	_, err := Factory().New(good)
+	_, err = Factory().New(good)
 	require.NoError(t, err)
 	for want, change := range map[string]func(*Config){
-		"path is empty":               func(c *Config) { c.Path = "" },
 		`path is "x"`:                 func(c *Config) { c.Path = "x" },
 		"capacity_bytes is 1048575":   func(c *Config) { c.Capacity = 1<<20 - 1 },
 		"capacity_bytes is 112589990": func(c *Config) { c.Capacity = 1<<50 + 1 },

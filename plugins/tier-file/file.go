@@ -67,6 +67,9 @@ func (t *fileTier) Start(ctx context.Context, host plugin.Host) error {
 
 // open acquires everything.
 func (t *fileTier) open(ctx context.Context) (err error) {
+	if t.cfg.Path == "" {
+		return errors.New("the setting path is empty")
+	}
 	if t.dir, t.lock, err = volume.Lock(t.cfg.Path); err != nil {
 		return err
 	}

@@ -62,6 +62,9 @@ func (t *fileTier) command(ctx context.Context, op string, do func() error) erro
 	if !live {
 		return errNotRunning(op)
 	}
+	if err := ctx.Err(); err != nil { // select would choose by chance.
+		return errs.Wrap(errs.RPCTimeout, op, err)
+	}
 	c := command{do, make(chan error, 1)}
 	select {
 	case t.journal.commands <- c:
@@ -201,7 +204,7 @@ func (t *fileTier) Wipe(ctx context.Context) error {
 func (t *fileTier) wipe() error {
 	t.mu.Lock()
 	t.wiping = true
-	t.endWrites(errs.New(errs.FileWriteFail, "tier/file: write", "the volume is being wiped; write again"))
+	t.endWrites(errs.New(errs.UnavailableInCurrentStatus, "tier/file: write", "the volume is being wiped; write again"))
 	info := t.info
 	t.mu.Unlock()
 	info.Generation++
@@ -272,7 +275,7 @@ func (t *fileTier) Scan(_ context.Context, from tier.Cursor, dst []tier.Found) (
 		below = math.MaxUint64
 	}
 	if len(dst) == 0 {
-		return 0, from, nil
+		return 0, from, errs.New(errs.InvalidParams, "tier/file: scan", "there is no space for a record; pass at least one element")
 	}
 	t.table.below(below, func(e *entry) bool {
 		dst[n] = tier.Found{At: t.locator(e), Record: tier.Record{

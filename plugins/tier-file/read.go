@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/plugins/tier-file/internal/record"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -81,10 +82,24 @@ func (o *op) proves(h *record.Header, volume [16]byte) error {
 		return errOther("version")
 	case h.Size != o.Record.Size:
 		return errOther("size")
-	case o.Record.Summed && h.Sum != o.Record.Sum:
+	case o.Record.Summed && h.Summed && h.Sum != o.Record.Sum:
 		return errOther("checksum")
 	}
 	return nil
+}
+
+// whole returns the memory for a piece of which every byte is wanted, in one part. It is nil for
+// other pieces.
+func (o *op) whole(p *piece) (dst []byte) {
+	if p.direct || p.lo < o.Offset || p.hi > o.Offset+o.bytes {
+		return nil
+	}
+	parts(o.Local, p.lo-o.Offset, p.hi-o.Offset, func(b []byte) {
+		if uint64(len(b)) == p.hi-p.lo {
+			dst = b
+		}
+	})
+	return dst
 }
 
 // extract verifies the grains of a piece and copies what was asked for. A grain that is wanted as a
@@ -92,6 +107,11 @@ func (o *op) proves(h *record.Header, volume [16]byte) error {
 func (o *op) extract(p *piece, h *record.Header) bool {
 	grain := record.Grain(h.Size)
 	src := p.value()
+	if dst := o.whole(p); dst != nil {
+		sums := make([]uint32, (p.hi-p.lo+grain-1)/grain)
+		crc32c.CopyGrains(sums, dst, src[:len(dst)], 0, int(grain))
+		return slices.Equal(sums, h.Grains[p.lo/grain:][:len(sums)])
+	}
 	for lo := p.lo; lo < p.hi; lo += grain {
 		hi := min(lo+grain, p.hi)
 		from, to := max(lo, o.Offset)-o.Offset, min(hi, o.Offset+o.bytes)-o.Offset

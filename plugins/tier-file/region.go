@@ -43,14 +43,12 @@ func (t *fileTier) Register(_ context.Context, r tier.Region) error {
 	huge := onHugePages(r.FD)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state >= stopping {
+	if t.state != running {
 		return errNotRunning(op)
 	}
 	if r.ID == 0 || len(r.Mem) == 0 {
 		return errs.New(errs.InvalidParams, op, "region %d has %d bytes; the number and the size must not be 0", r.ID, len(r.Mem))
 	}
-	// What could not be deregistered in time is gone once it is idle.
-	t.regions = slices.DeleteFunc(t.regions, func(o *region) bool { return o.closing && o.users == 0 })
 	if t.region(r.ID) != nil {
 		return errs.New(errs.InvalidParams, op, "region %d exists already; deregister it first or use another number", r.ID)
 	}
@@ -77,6 +75,10 @@ func (t *fileTier) region(id tier.RegionID) *region {
 func (t *fileTier) Deregister(ctx context.Context, id tier.RegionID) error {
 	const op = "tier/file: deregister"
 	t.mu.Lock()
+	if t.state != running && t.state != stopping {
+		t.mu.Unlock()
+		return errNotRunning(op)
+	}
 	r := t.region(id)
 	if r == nil {
 		t.mu.Unlock()

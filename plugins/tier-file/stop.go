@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 // grace is how long Stop waits for the kernel after its context ended.
@@ -59,12 +58,8 @@ func (t *fileTier) drain(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.ordered() {
-		code := errs.FileReadFail
-		if o.Kind == tier.Write {
-			code = errs.FileWriteFail
-		}
 		o.expired = true // It is not waited for.
-		t.fail(o, errs.New(code, o.name(), "the tier was stopped before its turn; allow more time for the stop"))
+		t.fail(o, errs.New(errs.UnavailableInCurrentStatus, o.name(), "the tier was stopped before its turn; allow more time for the stop"))
 	}
 }
 
