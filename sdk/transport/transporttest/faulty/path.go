@@ -224,9 +224,11 @@ func (p *path) due(f *fate) bool {
 
 // release ends what is held.
 func (p *path) release() {
+	p.turn.Lock() // What Submit decided to hold is among the late ones.
 	p.mu.Lock()
 	held := slices.DeleteFunc(slices.Clone(p.late), func(f *fate) bool { return !f.Hold })
 	p.mu.Unlock()
+	p.turn.Unlock()
 	for _, f := range held {
 		p.resume(f)
 	}
