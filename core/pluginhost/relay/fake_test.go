@@ -215,9 +215,6 @@ type fakePath struct {
 	t *fake
 	// base shifts the IDs of remotes, so that they differ between generations.
 	base transport.RemoteID
-
-	mu     sync.Mutex
-	queued int // operations accepted and not reaped
 }
 
 // Import implements transport.Path.
@@ -229,29 +226,13 @@ func (p *fakePath) Import(ctx context.Context, k transport.Key) (id transport.Re
 	return id + p.base, err
 }
 
-// maxQueued is how many operations a path queues.
-const maxQueued = 64
-
-// Submit implements transport.Path.
+// Submit implements transport.Path. It takes at most 20 operations at a time: back-pressure.
 func (p *fakePath) Submit(ops []transport.Op) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	shifted := slices.Clone(ops[:min(len(ops), maxQueued-p.queued)])
+	shifted := slices.Clone(ops[:min(len(ops), 20)])
 	for i := range shifted {
 		shifted[i].Remote -= p.base
 	}
-	n, err := p.Path.Submit(shifted)
-	p.queued += n
-	return n, err
-}
-
-// Reap implements transport.Path.
-func (p *fakePath) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
-	n, err := p.Path.Reap(ctx, dst)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queued -= n
-	return n, err
+	return p.Path.Submit(shifted)
 }
 
 // Close implements transport.Path.
