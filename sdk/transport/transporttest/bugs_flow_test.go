@@ -3,9 +3,7 @@ package transporttest_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,77 +12,30 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
-// ledger counts the operations of a path that are in flight, and drops the completions of some. A
-// Reap that could only wait for dropped completions fails at once.
-type ledger struct {
-	lose func(transport.Op) bool
-
-	mu      sync.Mutex
-	open    int // in flight
-	lost    map[uint64]bool
-	dropped int
-	closed  bool
-}
-
-// loses drops the completions of some operations.
+// loses drops the completions of some operations. A Reap that could only wait for dropped completions
+// fails at once.
 func loses(lose func(transport.Op) bool) func(*bent) {
 	return paths(func(p *bentPath) {
-		l := &ledger{lose: lose, lost: map[uint64]bool{}}
-		p.submit = func(ops []transport.Op) (int, error) { return l.submit(p, ops) }
-		p.close = func(ctx context.Context) error { l.end(); return p.Path.Close(ctx) }
+		plan := faulty.NewPlan()
+		plan.Add(faulty.Rule{Fault: faulty.Lost, Match: lose})
+		p.Path = faulty.WrapPath(p.Path, plan)
+		var open atomic.Int64 // in flight
+		var closed atomic.Bool
+		p.submit = func(ops []transport.Op) (int, error) {
+			n, err := p.Path.Submit(ops)
+			open.Add(int64(n))
+			return n, err
+		}
+		p.close = func(ctx context.Context) error { closed.Store(true); return p.Path.Close(ctx) }
 		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-			for {
-				if l.never() {
-					return 0, forever()
-				}
-				n, err := p.Path.Reap(ctx, dst)
-				if n = l.keep(dst[:n]); n > 0 || err != nil || len(dst) == 0 {
-					return n, err
-				}
+			if lost := int64(plan.Count(faulty.Lost)); lost > 0 && open.Load() <= lost && !closed.Load() {
+				return 0, forever()
 			}
+			n, err := p.Path.Reap(ctx, dst)
+			open.Add(int64(-n))
+			return n, err
 		}
 	})
-}
-
-func (l *ledger) submit(p *bentPath, ops []transport.Op) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, err := p.Path.Submit(ops)
-	for _, o := range ops[:n] {
-		l.open++
-		if l.lose(o) {
-			l.lost[o.ID] = true
-		}
-	}
-	return n, err
-}
-
-func (l *ledger) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-}
-
-// never reports whether no operation will complete although the caller still waits for some.
-func (l *ledger) never() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open == 0 && l.dropped > 0 && !l.closed
-}
-
-// keep removes the lost completions.
-func (l *ledger) keep(got []transport.Completion) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open -= len(got)
-	return len(slices.DeleteFunc(got, func(c transport.Completion) bool {
-		was := l.lost[c.ID]
-		if was {
-			delete(l.lost, c.ID)
-			l.dropped++
-		}
-		return was
-	}))
 }
 
 // flowBugs are bugs of Submit, Reap and Close.
