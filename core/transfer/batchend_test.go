@@ -53,7 +53,7 @@ func TestCancelOfAStalledTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "tcp")
 		a, b := w.node("a", []string{"tcp"}, 0), w.node("b", []string{"tcp"}, 1<<20)
-		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Hang: true} })
+		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Hold: true, Late: true} })
 		batch := batchOf(t, a, 1)
 		accepted(t, batch.Submit([]transfer.Request{write(b, 0, pattern(10, 1))}))
 		synctest.Wait()

@@ -110,25 +110,24 @@ func (m *model) trouble(r *railed, chance float64, seed uint64) {
 	var mu sync.Mutex
 	dice := rand.New(rand.NewPCG(seed, 1))
 	classes := []errs.Class{errs.ClassUnknown, errs.ClassTransientPath, errs.ClassTransientPeer, errs.ClassLocalDevice, errs.ClassPermanent}
-	draw := func(op transport.Op) (u upset) {
+	draw := func(op transport.Op) (f memtransport.Fault) {
 		mu.Lock()
 		defer mu.Unlock()
 		if dice.Float64() >= chance {
-			return upset{}
+			return f
 		}
-		u.delay = time.Duration(1+dice.IntN(300)) * time.Millisecond
+		f.Late, f.Delay = true, time.Duration(1+dice.IntN(300))*time.Millisecond
 		switch dice.IntN(4) {
 		case 0:
 		case 1:
-			u.status = transport.Quarantined
+			f.Quarantine = true
 			fallthrough
 		default:
-			u.status = max(u.status, transport.Failed)
-			u.err = errs.WithClass(classes[dice.IntN(len(classes))], "model", errors.New("upset"))
+			f.Err = errs.WithClass(classes[dice.IntN(len(classes))], "model", errors.New("upset"))
 		case 2:
-			u.status, u.err, u.delay = transport.Failed, errPath, time.Until(op.Deadline)
+			f.Err, f.Delay = errPath, time.Until(op.Deadline)
 		}
-		return u
+		return f
 	}
 	r.mu.Lock()
 	r.chaos = draw

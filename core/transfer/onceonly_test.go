@@ -59,7 +59,7 @@ func TestOnlyTheHungPathIsClosed(t *testing.T) {
 		a, b := w.node("a", []string{"rdma", "tcp"}, 0), w.node("b", []string{"rdma", "tcp"}, 1<<20)
 		a.wires["rdma"].SetHook(func(e memtransport.Event) memtransport.Fault {
 			if e.N == 1 {
-				return memtransport.Fault{Hang: true}
+				return memtransport.Fault{Hold: true, Late: true}
 			}
 			return memtransport.Fault{Err: errs.WithClass(errs.ClassLocalDevice, "test", errors.New("no device"))}
 		})

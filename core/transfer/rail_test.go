@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -135,14 +136,14 @@ func TestOperationsEndAtBordersOfRegions(t *testing.T) {
 	a, b := w.node("a", []string{"rdma"}, 0, strict, withRails(&r, names("m", 1), names("m", 1))), w.node("b", []string{"rdma"}, 0, strict)
 	here, there := make([]byte, 100_000), make([]byte, 100_000)
 	borders := []int{1, 10_000, 10_001, 55_555}
-	r.chaos = func(op transport.Op) upset {
+	r.chaos = func(op transport.Op) memtransport.Fault {
 		from := int(memory.AddrOf(op.Local) - memory.AddrOf(here))
 		for _, at := range borders {
 			if from < at && at < from+len(op.Local) {
 				t.Errorf("the operation on [%d, %d) crosses the border at %d", from, from+len(op.Local), at)
 			}
 		}
-		return upset{}
+		return memtransport.Fault{}
 	}
 	register := func(n *node, mem []byte, access transport.Access, borders ...int) {
 		from := 0

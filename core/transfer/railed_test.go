@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
 // railed is a transport whose paths have rails that a test takes down, breaks and slows.
@@ -19,8 +20,8 @@ type railed struct {
 
 	mu    sync.Mutex
 	rails []railState
-	more  []byte                   // of the endpoint
-	chaos func(transport.Op) upset // decides about every operation, nil for none
+	more  []byte                                // of the endpoint
+	chaos func(transport.Op) memtransport.Fault // decides about every operation, nil for none
 }
 
 type railState struct {
@@ -116,9 +117,9 @@ func (r *railed) Dial(ctx context.Context, ep transport.Endpoint) (transport.Pat
 	if err != nil {
 		return nil, err
 	}
-	p := &railedPath{Path: inner, r: r, ops: map[uint64]transport.Op{}, wake: make(chan struct{}, 1)}
-	go p.pump()
-	return p, nil
+	plan := faulty.NewPlan()
+	plan.Decide(r.decide)
+	return &railedPath{Path: faulty.WrapPath(inner, plan), r: r, ops: map[uint64]transport.Op{}}, nil
 }
 
 // names returns prefix0 to prefix(n-1).

@@ -152,7 +152,7 @@ func TestTransportThatForgets(t *testing.T) {
 		w := newWorld(t, "tcp")
 		short := func(c *transfer.Config, _ *transfer.Deps) { c.Timeout, c.SliceTimeout = time.Second, time.Second }
 		a, b := w.node("a", []string{"tcp"}, 0, short), w.node("b", []string{"tcp"}, 1<<20)
-		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Hang: true} })
+		a.wires["tcp"].SetHook(func(memtransport.Event) memtransport.Fault { return memtransport.Fault{Hold: true, Late: true} })
 		start := time.Now()
 		require.Error(t, a.move(transport.Read, b, 0, make([]byte, 10)))
 		require.LessOrEqual(t, time.Since(start), 10*time.Second)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -20,14 +21,14 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	a := w.node("a", []string{"rdma", "tcp"}, 0, withRails(&r, names("m", 2), names("m", 2)))
 	peers := []*node{w.node("b", []string{"rdma", "tcp"}, 1<<20), w.node("c", []string{"rdma", "tcp"}, 1<<20)}
 	r.mu.Lock()
-	r.chaos = func(transport.Op) upset {
+	r.chaos = func(transport.Op) memtransport.Fault {
 		switch rand.IntN(100) {
 		case 0:
-			return upset{status: transport.Failed, err: errPath}
+			return memtransport.Fault{Err: errPath}
 		case 1:
-			return upset{delay: time.Millisecond}
+			return memtransport.Fault{Delay: time.Millisecond, Late: true}
 		}
-		return upset{}
+		return memtransport.Fault{}
 	}
 	r.mu.Unlock()
 	var work, watch sync.WaitGroup

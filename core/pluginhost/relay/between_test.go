@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -17,7 +16,7 @@ import (
 // These tests are about calls that a change of the generation overtakes.
 
 // carries checks that the path uses the current generation and has nothing open in the old one.
-func (r *rig) carries(t *testing.T, p transport.Path, id transport.RemoteID, old *faketransport.Transport) {
+func (r *rig) carries(t *testing.T, p transport.Path, id transport.RemoteID, old *fake) {
 	t.Helper()
 	synctest.Wait()
 	n, err := p.Submit([]transport.Op{read(1, id, 8)})
@@ -48,7 +47,7 @@ func TestAPathThatIsMadeWhileTheGenerationChanges(t *testing.T) {
 				synctest.Wait()
 				oldT, old := r.live, r.gen
 				if next {
-					r.follow(t, faketransport.Hooks{})
+					r.follow(t, hooks{})
 				} else {
 					r.Lost(old)
 					r.live, r.gen = nil, nil
@@ -90,7 +89,7 @@ func TestAKeyThatIsImportedWhileTheGenerationChanges(t *testing.T) {
 			imported <- id
 		}()
 		synctest.Wait()
-		oldT, old := r.follow(t, faketransport.Hooks{})
+		oldT, old := r.follow(t, hooks{})
 		synctest.Wait() // The path uses the new generation, which does not have the key.
 		close(gate)
 		r.carries(t, p, <-imported, oldT)
@@ -110,7 +109,7 @@ func TestAPathThatIsClosedWhileItIsRenewed(t *testing.T) {
 				require.NoError(t, r.rise(t.Context()))
 				p, _ := r.open(t, make([]byte, 8))
 				gate := make(chan struct{})
-				hooks := faketransport.Hooks{Dial: func(transport.Endpoint) error { <-gate; return nil }}
+				hooks := hooks{Dial: func(transport.Endpoint) error { <-gate; return nil }}
 				oldT, old := r.live, r.gen
 				if laid {
 					ft := r.net.New(hooks)
@@ -166,7 +165,7 @@ func TestAGenerationThatEndsWhilePathsAreLaid(t *testing.T) {
 		require.NoError(t, r.rise(t.Context()))
 		p, err := r.Dial(t.Context(), r.peer.Endpoint())
 		require.NoError(t, err)
-		ft := r.net.New(faketransport.Hooks{})
+		ft := r.net.New(hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
 		s := slow{ft, make(chan struct{})}
 		gen := r.Begin(s, nil)
@@ -196,7 +195,7 @@ func TestDeregisterAfterItsCallerGaveUp(t *testing.T) {
 		require.NoError(t, r.rise(t.Context()))
 		_, err := r.Register(t.Context(), transport.Region{ID: 1, Mem: make([]byte, 8), FD: -1})
 		require.NoError(t, err)
-		ft := r.net.New(faketransport.Hooks{})
+		ft := r.net.New(hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
 		gen := r.Begin(ft, nil)
 		require.NoError(t, r.Enroll(t.Context(), gen)) // Changes wait from here.
@@ -262,7 +261,7 @@ func TestAGenerationThatEndsBeforeItIsUsed(t *testing.T) {
 		defer r.stop()
 		require.NoError(t, r.rise(t.Context()))
 		p, id := r.open(t, make([]byte, 8))
-		ft := r.net.New(faketransport.Hooks{})
+		ft := r.net.New(hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
 		gen := r.Begin(ft, nil)
 		require.NoError(t, r.Lay(t.Context(), gen))

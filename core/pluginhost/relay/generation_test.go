@@ -9,13 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // finish ends a generation that another one replaced.
-func (r *rig) finish(ft *faketransport.Transport, gen *Generation) {
+func (r *rig) finish(ft *fake, gen *Generation) {
 	r.Lost(gen)
 	ft.Ended()
 	r.Ended(gen)
@@ -26,7 +25,7 @@ func (r *rig) finish(ft *faketransport.Transport, gen *Generation) {
 func TestAGenerationThatEndedIsNotUsed(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
-	ft := r.net.New(faketransport.Hooks{})
+	ft := r.net.New(hooks{})
 	require.NoError(t, ft.Start(t.Context(), nil))
 	gen := r.Begin(ft, nil)
 	require.NoError(t, r.Enroll(t.Context(), gen))
@@ -66,7 +65,7 @@ func TestRetireWaitsForPeers(t *testing.T) {
 				r := newRig(Options{})
 				defer r.stop()
 				require.NoError(t, r.rise(t.Context()))
-				oldT, old := r.follow(t, faketransport.Hooks{})
+				oldT, old := r.follow(t, hooks{})
 				ctx, giveUp := context.WithCancel(t.Context())
 				defer giveUp()
 				begun, took := time.Now(), make(chan time.Duration, 1)
@@ -94,7 +93,7 @@ func TestRetireSaysWhatDoesNotEnd(t *testing.T) {
 		r.live.Hold(true)
 		_, err := p.Submit([]transport.Op{read(1, id, 8)})
 		require.NoError(t, err)
-		oldT, old := r.follow(t, faketransport.Hooks{})
+		oldT, old := r.follow(t, hooks{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		assert.Equal(t, errs.RPCTimeout, errs.CodeOf(r.Retire(ctx, old, time.Millisecond)))
@@ -125,7 +124,7 @@ func TestLateCompletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{})
 		defer r.stop()
-		ft := r.net.New(faketransport.Hooks{})
+		ft := r.net.New(hooks{})
 		require.NoError(t, ft.Start(t.Context(), nil))
 		gen := r.Begin(stubborn{ft}, nil)
 		require.NoError(t, r.Enroll(t.Context(), gen))
@@ -168,7 +167,7 @@ func (s *told) Endpoint() transport.Endpoint {
 func TestWhatAGenerationSaysOfItself(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
-	ft := r.net.New(faketransport.Hooks{})
+	ft := r.net.New(hooks{})
 	require.NoError(t, ft.Start(t.Context(), nil))
 	s := &told{Transport: ft, changed: make(chan struct{})}
 	gen := r.Begin(s, nil)

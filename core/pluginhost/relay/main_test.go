@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/reference"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,16 +19,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is a relay with fake generations, and a peer that stays.
 type rig struct {
 	*Relay
-	net  *faketransport.Net
-	peer *faketransport.Transport
-	live *faketransport.Transport // of gen, nil while there is none
+	net  *fakeNet
+	peer *fake
+	live *fake // of gen, nil while there is none
 	gen  *Generation
 	// dead makes the relay's refusals final.
 	dead bool
 }
 
 func newRig(o Options) *rig {
-	r := &rig{net: faketransport.NewNet()}
+	r := &rig{net: &fakeNet{net: reference.NewNetwork()}}
 	o.ID = plugin.ID{Kind: plugin.KindTransport, Name: "fake"}
 	o.Refuse = func(op string) error {
 		err := errs.New(errs.RPCFail, op, "it is being started again")
@@ -38,7 +38,7 @@ func newRig(o Options) *rig {
 		return err
 	}
 	r.Relay = New(o)
-	r.peer = r.net.New(faketransport.Hooks{})
+	r.peer = r.net.New(hooks{})
 	must(r.peer.Start(context.Background(), nil))
 	return r
 }
@@ -51,7 +51,7 @@ func must(err error) {
 
 // rise starts a generation and uses it.
 func (r *rig) rise(ctx context.Context) error {
-	t := r.net.New(faketransport.Hooks{})
+	t := r.net.New(hooks{})
 	must(t.Start(ctx, nil))
 	gen := r.Begin(t, nil)
 	if err := r.Enroll(ctx, gen); err != nil {
@@ -75,7 +75,7 @@ func (r *rig) fall() {
 
 // swap changes to another generation without a gap. done delivers the result once the old one has
 // ended.
-func (r *rig) swap(ctx context.Context, h faketransport.Hooks) (done <-chan error, err error) {
+func (r *rig) swap(ctx context.Context, h hooks) (done <-chan error, err error) {
 	t := r.net.New(h)
 	must(t.Start(ctx, nil))
 	gen := r.Begin(t, nil)

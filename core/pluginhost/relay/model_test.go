@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -83,7 +82,7 @@ func TestModel(t *testing.T) {
 		for i := range mem {
 			mem[i] = byte(i)
 		}
-		key, err := r.peer.Register(ctx, transport.Region{ID: 1, Mem: mem, FD: -1})
+		key, err := r.peer.Register(ctx, transport.Region{ID: 1, Mem: mem, FD: -1, Access: transport.AccessRemote})
 		must(err)
 		var users []*user
 		var retiring []<-chan error
@@ -129,7 +128,7 @@ func TestModel(t *testing.T) {
 					t.Skip()
 				}
 				r.live.Hold(false)
-				done, err := r.swap(ctx, faketransport.Hooks{})
+				done, err := r.swap(ctx, hooks{})
 				must(err)
 				retiring = append(retiring, done)
 				if rapid.Bool().Draw(t, "published") {
@@ -143,7 +142,7 @@ func TestModel(t *testing.T) {
 				r.live.Hold(rapid.Bool().Draw(t, "on"))
 			},
 			"register": func(t *rapid.T) {
-				_, err := r.Register(ctx, transport.Region{ID: nextRegion, Mem: mem, FD: -1})
+				_, err := r.Register(ctx, transport.Region{ID: nextRegion, Mem: make([]byte, 8), FD: -1})
 				if (err == nil) != alive() {
 					t.Fatalf("register: %v", err)
 				}

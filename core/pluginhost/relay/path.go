@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -69,13 +71,32 @@ func (p *path) Import(ctx context.Context, k transport.Key) (transport.RemoteID,
 		}
 		inner, err := in.path.Import(ctx, k)
 		in.gen.observe(ctx, err)
-		if err != nil {
-			return 0, err
+		switch {
+		case errors.Is(err, transport.ErrPathClosed) && p.left(in): // Another generation has the caller's path.
+			continue
+		case err != nil:
+			return 0, p.ended(op, err)
 		}
 		if id, ok := p.note(in, k, inner); ok {
 			return id, nil
 		}
 	}
+}
+
+// left reports whether the path uses another inner path by now, or none.
+func (p *path) left(in *innerPath) bool {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	return p.inner != in
+}
+
+// ended replaces the error of an inner path that is closed, because the caller's path is open: the
+// process of the inner path is about to end. It returns other errors unchanged.
+func (p *path) ended(op string, err error) error {
+	if errors.Is(err, transport.ErrPathClosed) {
+		return errs.WithClass(errs.ClassTransientPath, p.r.op(op), fmt.Errorf("the plugin's process has ended: %s", err.Error()))
+	}
+	return err
 }
 
 // note assigns an ID to an imported key. It returns false if the inner path changed meanwhile.

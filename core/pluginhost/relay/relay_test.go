@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -129,7 +128,7 @@ func TestAGenerationThatCannotResyncIsNotUsed(t *testing.T) {
 	before := r.Endpoint()
 
 	broken := errs.New(errs.NoAvailableHandle, "", "no such device")
-	for name, h := range map[string]faketransport.Hooks{
+	for name, h := range map[string]hooks{
 		"register": {Register: func(transport.Region) error { return broken }},
 		"dial":     {Dial: func(transport.Endpoint) error { return broken }},
 		"import":   {Import: func(transport.Key) error { return broken }},
@@ -163,7 +162,7 @@ func TestChangeWithoutAGap(t *testing.T) {
 	_, err = p.Submit([]transport.Op{read(1, id, 8), read(2, id, 8)})
 	require.NoError(t, err)
 
-	done, err := r.swap(ctx, faketransport.Hooks{})
+	done, err := r.swap(ctx, hooks{})
 	require.NoError(t, err)
 	op := read(3, id, 8)
 	n, err := p.Submit([]transport.Op{op})
@@ -211,7 +210,7 @@ func TestAPathThatCannotBeRenewed(t *testing.T) {
 			return nil
 		}
 	}
-	live := r.net.New(faketransport.Hooks{Import: func(transport.Key) error { return hook() }})
+	live := r.net.New(hooks{Import: func(transport.Key) error { return hook() }})
 	require.NoError(t, live.Start(ctx, nil))
 	gen := r.Begin(live, nil)
 	require.NoError(t, r.Enroll(ctx, gen))
@@ -291,7 +290,7 @@ func (p keptPath) Reap(ctx context.Context, dst []transport.Completion) (int, er
 func TestRetireWhenAReaperTookTheLastCompletion(t *testing.T) {
 	r := newRig(Options{})
 	defer r.stop()
-	ft := r.net.New(faketransport.Hooks{})
+	ft := r.net.New(hooks{})
 	require.NoError(t, ft.Start(t.Context(), nil))
 	k := keeper{ft, make(chan struct{}, 1), make(chan struct{})}
 	old := r.Begin(k, nil)

@@ -12,13 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/internal/faketransport"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // follow uses another generation, without dialling paths ahead of time.
-func (r *rig) follow(t *testing.T, h faketransport.Hooks) (old *faketransport.Transport, end *Generation) {
+func (r *rig) follow(t *testing.T, h hooks) (old *fake, end *Generation) {
 	t.Helper()
 	ft := r.net.New(h)
 	require.NoError(t, ft.Start(t.Context(), nil))
@@ -41,7 +40,7 @@ func retry(t *testing.T, class errs.Class) (attempts int64, warned string) {
 		require.NoError(t, r.rise(t.Context()))
 		p, id := r.open(t, make([]byte, 8))
 		r.fall()
-		r.follow(t, faketransport.Hooks{Import: func(transport.Key) error {
+		r.follow(t, hooks{Import: func(transport.Key) error {
 			tried.Add(1)
 			return errs.WithClass(class, "", errs.New(errs.InvalidKey, "", "not this key"))
 		}})
@@ -52,7 +51,7 @@ func retry(t *testing.T, class errs.Class) (attempts int64, warned string) {
 
 		// A generation that accepts the key gets it at once, although the pause is long by now.
 		before := time.Now()
-		oldT, old := r.follow(t, faketransport.Hooks{})
+		oldT, old := r.follow(t, hooks{})
 		synctest.Wait()
 		_, err = p.Submit([]transport.Op{read(1, id, 8)})
 		require.NoError(t, err)

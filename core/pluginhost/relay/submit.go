@@ -1,8 +1,6 @@
 package relay
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -62,11 +60,8 @@ func (p *path) hand(in *innerPath, ops []transport.Op, after error) (int, error)
 	in.inFlight.Add(int64(len(ops)))
 	n, err := in.path.Submit(ops)
 	in.inFlight.Add(int64(n - len(ops)))
-	switch {
-	case errors.Is(err, transport.ErrPathClosed): // The process is about to end; the caller's path is open.
-		return n, errs.WithClass(errs.ClassTransientPath, p.r.op("submit"), fmt.Errorf("the plugin's process has ended: %s", err.Error()))
-	case err != nil || n < len(ops):
-		return n, err
+	if err != nil || n < len(ops) {
+		return n, p.ended("submit", err)
 	}
 	return n, after
 }

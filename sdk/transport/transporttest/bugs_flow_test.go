@@ -3,148 +3,69 @@ package transporttest_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
-// ledger counts the operations of a path that are in flight, and drops the completions of some. A
-// Reap that could only wait for dropped completions fails at once.
-type ledger struct {
-	lose func(transport.Op) bool
-
-	mu      sync.Mutex
-	open    int // in flight
-	lost    map[uint64]bool
-	dropped int
-	closed  bool
-}
-
-// loses drops the completions of some operations.
+// loses drops the completions of some operations. A Reap that could only wait for dropped completions
+// fails at once.
 func loses(lose func(transport.Op) bool) func(*bent) {
 	return paths(func(p *bentPath) {
-		l := &ledger{lose: lose, lost: map[uint64]bool{}}
-		p.submit = func(ops []transport.Op) (int, error) { return l.submit(p, ops) }
-		p.close = func(ctx context.Context) error { l.end(); return p.Path.Close(ctx) }
+		plan := faulty.NewPlan()
+		plan.Add(faulty.Rule{Fault: faulty.Lost, Match: lose})
+		p.Path = faulty.WrapPath(p.Path, plan)
+		var open atomic.Int64 // in flight
+		var closed atomic.Bool
+		p.submit = func(ops []transport.Op) (int, error) {
+			n, err := p.Path.Submit(ops)
+			open.Add(int64(n))
+			return n, err
+		}
+		p.close = func(ctx context.Context) error { closed.Store(true); return p.Path.Close(ctx) }
 		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-			for {
-				if l.never() {
-					return 0, forever()
-				}
-				n, err := p.Path.Reap(ctx, dst)
-				if n = l.keep(dst[:n]); n > 0 || err != nil || len(dst) == 0 {
-					return n, err
-				}
+			if lost := int64(plan.Count(faulty.Lost)); lost > 0 && open.Load() <= lost && !closed.Load() {
+				return 0, forever()
 			}
+			n, err := p.Path.Reap(ctx, dst)
+			open.Add(int64(-n))
+			return n, err
 		}
 	})
-}
-
-func (l *ledger) submit(p *bentPath, ops []transport.Op) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n, err := p.Path.Submit(ops)
-	for _, o := range ops[:n] {
-		l.open++
-		if l.lose(o) {
-			l.lost[o.ID] = true
-		}
-	}
-	return n, err
-}
-
-func (l *ledger) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-}
-
-// never reports whether no operation will complete although the caller still waits for some.
-func (l *ledger) never() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open == 0 && l.dropped > 0 && !l.closed
-}
-
-// keep removes the lost completions.
-func (l *ledger) keep(got []transport.Completion) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open -= len(got)
-	return len(slices.DeleteFunc(got, func(c transport.Completion) bool {
-		was := l.lost[c.ID]
-		if was {
-			delete(l.lost, c.ID)
-			l.dropped++
-		}
-		return was
-	}))
 }
 
 // flowBugs are bugs of Submit, Reap and Close.
 func flowBugs() map[string]bug {
 	odd := func(o transport.Op) bool { n := len(o.Local); return n > 1001 && n < 50_000 && n%8 == 5 }
 	return map[string]bug{
-		"stop is called after Poll": polls(func(stop func() bool) {
-			time.AfterFunc(time.Millisecond, func() { stop() })
-		}),
-		"a completion is delivered twice": {bend: func(b *bent) {
-			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
-				p, err := b.Transport.Dial(ctx, e)
-				if err != nil {
-					return nil, err
-				}
-				return &delivering{Path: p, left: make(chan transport.Completion, 1000), over: make(chan error, 1)}, nil
+		"stop is called after Poll": extends(func(x *transport.Extras) {
+			x.Poll = func(stop func() bool) { time.AfterFunc(time.Millisecond, func() { stop() }) }
+		}, "polling for answers", "stop is not called after"),
+		"a completion is delivered twice": extends(func(x *transport.Extras) {
+			deliver := x.Deliver
+			x.Deliver = func(f func(transport.Completion) bool) {
+				deliver(func(c transport.Completion) bool {
+					taken := f(c)
+					if taken {
+						f(c)
+					}
+					return taken
+				})
 			}
-		}, finds: []string{"completions are delivered"}, says: "completions of"},
+		}, "completions are delivered", "completions of"),
 		"a completion is lost": {bend: loses(odd), finds: []string{"exactly one completion"}},
-		"a completion comes twice": {bend: paths(func(p *bentPath) {
-			twice := map[uint64]bool{}
-			p.submit = func(ops []transport.Op) (int, error) {
-				n, err := p.Path.Submit(ops)
-				for _, o := range ops[:n] {
-					twice[o.ID] = odd(o)
-				}
-				return n, err
-			}
-			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-				n, err := p.Path.Reap(ctx, dst)
-				for i := range n {
-					if n < len(dst) && twice[dst[i].ID] {
-						dst[n] = dst[i]
-						return n + 1, err
-					}
-				}
-				return n, err
-			}
-		}), finds: []string{"exactly one completion"}},
-		"every hundredth completion comes twice": {bend: paths(func(p *bentPath) {
-			var mu sync.Mutex
-			count := 0
-			var again []transport.Completion
-			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-				mu.Lock()
-				if n := copy(dst, again); n > 0 {
-					again = nil
-					mu.Unlock()
-					return n, nil
-				}
-				mu.Unlock()
-				n, err := p.Path.Reap(ctx, dst)
-				mu.Lock()
-				defer mu.Unlock()
-				for _, c := range dst[:n] {
-					if count++; count%100 == 0 {
-						again = []transport.Completion{c}
-					}
-				}
-				return n, err
-			}
-		}), finds: []string{"exactly one completion, many at once", "reap given up loses nothing"}, says: "completed twice"},
+		"a completion comes twice": {
+			bend: follows(faulty.Rule{Fault: faulty.Duplicate, Match: odd}), finds: []string{"exactly one completion"},
+		},
+		"every hundredth completion comes twice": {
+			bend:  follows(faulty.Rule{Fault: faulty.Duplicate, Nth: 100}),
+			finds: []string{"exactly one completion, many at once", "reap given up loses nothing"}, also: []string{"completions are delivered"},
+			says: "completed twice",
+		},
 		"a full path is an error": {bend: paths(func(p *bentPath) {
 			p.submit = func(ops []transport.Op) (int, error) {
 				n, err := p.Path.Submit(ops)
@@ -287,41 +208,27 @@ func givenUpLoses(b *bent) {
 	})(b)
 }
 
+// follows makes the paths follow a plan of one rule.
+func follows(r faulty.Rule) func(*bent) {
+	return func(b *bent) {
+		plan := faulty.NewPlan()
+		plan.Add(r)
+		b.Transport = faulty.Wrap(b.Transport, plan)
+	}
+}
+
 // closesPermanently keeps operations of one size in flight until Close, and fails them with the
 // wrong class.
 func closesPermanently(b *bent) {
-	paths(func(p *bentPath) {
-		var mu sync.Mutex
-		var held, ended []transport.Completion
-		p.submit = func(ops []transport.Op) (int, error) {
-			if len(ops) == 0 || len(ops[0].Local) != 1024 {
-				return p.Path.Submit(ops)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, o := range ops {
-				held = append(held, transport.Completion{
-					ID: o.ID, Status: transport.Failed,
-					Err: errs.WithClass(errs.ClassPermanent, "", errs.New(errs.TransferFail, "", "closed for good")),
-				})
-			}
-			return len(ops), nil
-		}
-		p.close = func(ctx context.Context) error {
-			mu.Lock()
-			ended, held = append(ended, held...), nil
-			mu.Unlock()
-			return p.Path.Close(ctx)
-		}
-		p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-			mu.Lock()
-			n := copy(dst, ended)
-			ended = ended[n:]
-			mu.Unlock()
-			if n > 0 {
-				return n, nil
-			}
-			return p.Path.Reap(ctx, dst)
+	plan := faulty.NewPlan()
+	plan.Decide(func(o transport.Op) faulty.Effect {
+		held := len(o.Local) == 1024
+		return faulty.Effect{Hold: held, Late: held}
+	})
+	b.Transport = faulty.Wrap(b.Transport, plan)
+	completes(func(c *transport.Completion) {
+		if c.Err != nil && strings.HasPrefix(c.Err.Error(), "faulty: ") {
+			c.Err = errs.WithClass(errs.ClassPermanent, "", errs.New(errs.TransferFail, "", "closed for good"))
 		}
 	})(b)
 }
@@ -335,65 +242,17 @@ type extended struct {
 // Extras implements transport.Extended.
 func (e *extended) Extras() transport.Extras { return e.extras }
 
-func polls(how func(stop func() bool)) bug {
+// extends changes the extras of each path.
+func extends(change func(*transport.Extras), check, says string) bug {
 	return bug{bend: func(b *bent) {
 		b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
 			p, err := b.Transport.Dial(ctx, e)
 			if err != nil {
 				return nil, err
 			}
-			return &extended{p, transport.Extras{Poll: how, Checksums: transport.ExtrasOf(p).Checksums}}, nil
+			x := transport.ExtrasOf(p)
+			change(&x)
+			return &extended{p, x}, nil
 		}
-	}, finds: []string{"polling for answers"}, says: "stop is not called after"}
-}
-
-// delivering is a path that delivers each completion that is taken twice.
-type delivering struct {
-	transport.Path
-	left  chan transport.Completion
-	over  chan error
-	taken bool
-}
-
-// Extras implements transport.Extended.
-func (d *delivering) Extras() transport.Extras {
-	return transport.Extras{Deliver: d.deliver, Checksums: transport.ExtrasOf(d.Path).Checksums}
-}
-
-func (d *delivering) deliver(f func(transport.Completion) bool) {
-	d.taken = true
-	go func() {
-		dst := make([]transport.Completion, 1)
-		for {
-			n, err := d.Path.Reap(context.Background(), dst)
-			if err != nil {
-				d.over <- err
-				return
-			}
-			if n == 0 {
-				continue
-			}
-			if !f(dst[0]) {
-				d.left <- dst[0]
-				continue
-			}
-			f(dst[0])
-		}
-	}()
-}
-
-// Reap implements transport.Path.
-func (d *delivering) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
-	if !d.taken || len(dst) == 0 {
-		return d.Path.Reap(ctx, dst)
-	}
-	select {
-	case dst[0] = <-d.left:
-		return 1, nil
-	case err := <-d.over:
-		d.over <- err
-		return 0, err
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
+	}, finds: []string{check}, says: says}
 }

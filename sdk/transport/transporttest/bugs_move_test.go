@@ -2,7 +2,6 @@ package transporttest_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
 var longAgo = time.Unix(1, 0)
@@ -49,29 +49,8 @@ func moveBugs() map[string]bug {
 				}
 			})(b)
 		}, finds: []string{"many goroutines and paths"}},
-		"nothing is an error": {bend: paths(func(p *bentPath) {
-			var mu sync.Mutex
-			empty := map[uint64]bool{}
-			p.submit = func(ops []transport.Op) (int, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				n, err := p.Path.Submit(ops)
-				for _, o := range ops[:n] {
-					empty[o.ID] = len(o.Local) == 0
-				}
-				return n, err
-			}
-			p.reap = func(ctx context.Context, dst []transport.Completion) (int, error) {
-				n, err := p.Path.Reap(ctx, dst)
-				mu.Lock()
-				defer mu.Unlock()
-				for i, c := range dst[:n] {
-					if empty[c.ID] {
-						dst[i] = transport.Completion{ID: c.ID, Status: transport.Failed, Err: errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.TransferFail, "", "the peer is down"))}
-					}
-				}
-				return n, err
-			}
+		"nothing is an error": {bend: follows(faulty.Rule{
+			Fault: faulty.Fail, Match: func(o transport.Op) bool { return len(o.Local) == 0 }, Class: errs.ClassTransientPeer,
 		}), finds: []string{"zero length"}},
 		"the fifth megabyte fails": {bend: submits(func(o *transport.Op) {
 			if o.Kind == transport.Read && len(o.Local) == 1<<20 && o.Offset == 4<<20 {

@@ -9,6 +9,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transporttest"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
 )
 
 // devices join two machines of the reference network. fault says how paths over them are broken; it
@@ -25,10 +26,8 @@ var names = []string{"east", "west"}
 // railedPath gives a path rails.
 type railedPath struct {
 	transport.Path
-	of    *devices
-	own   []transport.Rail // the shared slice of the fault "the slice of rails is shared"
-	mu    sync.Mutex
-	fails []transport.Completion
+	of  *devices
+	own []transport.Rail // the shared slice of the fault "the slice of rails is shared"
 }
 
 func (p *railedPath) Rails() []transport.Rail {
@@ -45,35 +44,14 @@ func (p *railedPath) Rails() []transport.Rail {
 	return out
 }
 
-// Submit removes the rail from each operation, and fails operations whose rail is down.
+// Submit refuses operations over a rail that does not exist.
 func (p *railedPath) Submit(ops []transport.Op) (int, error) {
 	for i, o := range ops {
 		if int(o.Rail) > len(names) && p.of.fault != "any rail will do" {
 			return i, errs.WithClass(errs.ClassPermanent, "submit", errs.New(errs.InvalidParams, "", "there is no rail %d", o.Rail))
 		}
-		down := false
-		if 0 < o.Rail && int(o.Rail) <= len(names) {
-			p.of.mu.Lock()
-			down = p.of.down[names[o.Rail-1]]
-			p.of.mu.Unlock()
-		}
 		if o.Rail == 2 && p.of.fault == "the second rail moves nothing" {
 			o.Local = o.Local[:0]
-		}
-		o.Rail = 0
-		switch {
-		case down && p.of.fault == "a rail that is down moves bytes":
-		case down:
-			class := errs.ClassTransientPath
-			if p.of.fault == "a rail that is down is down forever" {
-				class = errs.ClassPermanent
-			}
-			p.mu.Lock()
-			p.fails = append(p.fails, transport.Completion{
-				ID: o.ID, Status: transport.Failed, Err: errs.WithClass(class, "", errs.New(errs.TransferFail, "", "the rail is down")),
-			})
-			p.mu.Unlock()
-			continue
 		}
 		if n, err := p.Path.Submit([]transport.Op{o}); n == 0 {
 			return i, err
@@ -82,15 +60,18 @@ func (p *railedPath) Submit(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-func (p *railedPath) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
-	p.mu.Lock()
-	n := copy(dst, p.fails)
-	p.fails = p.fails[n:]
-	p.mu.Unlock()
-	if n > 0 {
-		return n, nil
+// decide fails operations whose rail is down.
+func (d *devices) decide(o transport.Op) faulty.Effect {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.Rail == 0 || int(o.Rail) > len(names) || !d.down[names[o.Rail-1]] || d.fault == "a rail that is down moves bytes" {
+		return faulty.Effect{}
 	}
-	return p.Path.Reap(ctx, dst)
+	class := errs.ClassTransientPath
+	if d.fault == "a rail that is down is down forever" {
+		class = errs.ClassPermanent
+	}
+	return faulty.Effect{Err: errs.WithClass(class, "", errs.New(errs.TransferFail, "", "the rail is down"))}
 }
 
 // take takes a device down.
@@ -110,6 +91,9 @@ func withRails(fault string, finds ...string) bug {
 	return bug{
 		finds: finds,
 		bend: func(b *bent) {
+			plan := faulty.NewPlan()
+			plan.Decide(d.decide)
+			b.Transport = faulty.Wrap(b.Transport, plan)
 			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
 				p, err := b.Transport.Dial(ctx, e)
 				if err != nil {

@@ -6,9 +6,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-// unsummed is a path that does not announce its checksums.
-type unsummed struct{ transport.Path }
-
 // sumBugs are bugs of checksums.
 func sumBugs() map[string]bug {
 	wrong := func(says string, change func(*transport.Completion)) bug {
@@ -48,14 +45,6 @@ func sumBugs() map[string]bug {
 		"a failed operation has a checksum": wrong("a failed operation has no checksum", func(c *transport.Completion) {
 			c.Summed = c.Summed || c.Status != transport.OK
 		}),
-		"a path without checksums returns them": {bend: func(b *bent) {
-			b.dial = func(ctx context.Context, e transport.Endpoint) (transport.Path, error) {
-				p, err := b.Transport.Dial(ctx, e)
-				if err != nil {
-					return nil, err
-				}
-				return unsummed{p}, nil
-			}
-		}, finds: []string{"checksums"}, says: "a checksum asked for: true"},
+		"a path without checksums returns them": extends(func(x *transport.Extras) { x.Checksums = false }, "checksums", "a checksum asked for: true"),
 	}
 }

@@ -1,57 +1,71 @@
+// Package memtransport gives the tests of the core the reference transport of the sdk, with faults
+// that a test decides for each operation and counters. Operations complete within Submit, unless a
+// fault delays them with a timer, so it also works in virtual time (testing/synctest).
 package memtransport
 
 import (
 	"context"
-	"encoding/binary"
-	"sync"
+	"math"
+	"strings"
 	"sync/atomic"
 
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/faulty"
+	"github.com/mooncake-go/mooncake/sdk/transport/transporttest/reference"
 )
 
-// Network connects transports by name.
-type Network struct {
-	mu          sync.Mutex
-	nodes       map[string]*Transport
-	incarnation atomic.Uint64
+// Event describes one operation to a fault hook.
+type Event struct {
+	From, To string
+	Kind     transport.OpKind
+	Len      int
+	// N counts the operations that From submitted to To, from 1.
+	N int
+	// Local is the memory of From that the bytes leave or reach.
+	Local []byte
 }
 
+// Fault is what happens to an operation. The zero value lets it through.
+type Fault = faulty.Effect
+
+// Haste is how long a hasty read waits for a peer that is silent.
+const Haste = faulty.Haste
+
+// Hook decides about every operation. It is called concurrently.
+type Hook func(Event) Fault
+
+// Network connects transports by name.
+type Network struct{ net *reference.Network }
+
 // NewNetwork returns an empty network.
-func NewNetwork() *Network { return &Network{nodes: map[string]*Transport{}} }
+func NewNetwork() *Network { return &Network{reference.NewNetwork()} }
 
 // Transport is one node of a Network. It serves peers from New on. Start does nothing, and Stop
 // takes it off the network.
 type Transport struct {
-	net         *Network
-	name        string
-	incarnation uint64
-	hook        atomic.Pointer[Hook]
-	dead        atomic.Bool
-	sums        atomic.Bool
-	reapOnly    atomic.Bool
-	dials       atomic.Int64
-	reaped      atomic.Int64
-	polled      atomic.Int64
-	depth       int
-
-	mu      sync.RWMutex
-	regions map[transport.RegionID]transport.Region
+	transport.Transport
+	name     string
+	hook     atomic.Pointer[Hook]
+	dead     atomic.Bool
+	sums     atomic.Bool
+	reapOnly atomic.Bool
+	dials    atomic.Int64
+	reaped   atomic.Int64
+	polled   atomic.Int64
+	depth    int64
 }
-
-var _ transport.Transport = (*Transport)(nil)
 
 // New adds a node. It replaces a node of the same name, as a restarted process does.
 func (n *Network) New(name string) *Transport {
-	t := &Transport{net: n, name: name, incarnation: n.incarnation.Add(1), depth: 1 << 10, regions: map[transport.RegionID]transport.Region{}}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if old := n.nodes[name]; old != nil {
-		old.dead.Store(true)
+	inner, err := n.net.Factory().New(&reference.Config{Name: name, Window: math.MaxInt, LocalAny: true})
+	if err == nil {
+		err = inner.Start(context.Background(), nil)
 	}
-	n.nodes[name] = t
-	return t
+	if err != nil {
+		panic(err)
+	}
+	return &Transport{Transport: inner, name: name, depth: 1 << 10}
 }
 
 // SetHook installs a fault hook for operations that this node submits; nil removes it.
@@ -64,7 +78,7 @@ func (t *Transport) SetHook(h Hook) {
 }
 
 // SetDepth bounds the operations in flight on a path; further ones get back-pressure.
-func (t *Transport) SetDepth(n int) { t.depth = n }
+func (t *Transport) SetDepth(n int) { t.depth = int64(n) }
 
 // SetSums makes operations that this node submits compute checksums if they ask for it. Paths that
 // are already dialled report the same Extras as before.
@@ -81,7 +95,21 @@ func (t *Transport) Reaped() int { return int(t.reaped.Load()) }
 func (t *Transport) Polled() int { return int(t.polled.Load()) }
 
 // Kill takes the node off the network, as kill -9 does.
-func (t *Transport) Kill() { t.dead.Store(true) }
+func (t *Transport) Kill() { _ = t.Stop(context.Background()) }
+
+// Stop implements plugin.Component.
+func (t *Transport) Stop(ctx context.Context) error {
+	t.dead.Store(true)
+	return t.Transport.Stop(ctx)
+}
+
+// Deregister implements transport.Transport. A node that was killed has no regions any more.
+func (t *Transport) Deregister(ctx context.Context, id transport.RegionID) error {
+	if t.dead.Load() {
+		return nil
+	}
+	return t.Transport.Deregister(ctx, id)
+}
 
 // Dials returns how many paths this node opened.
 func (t *Transport) Dials() int { return int(t.dials.Load()) }
@@ -89,50 +117,75 @@ func (t *Transport) Dials() int { return int(t.dials.Load()) }
 // Start implements plugin.Component.
 func (t *Transport) Start(context.Context, plugin.Host) error { return nil }
 
-// Stop implements plugin.Component.
-func (t *Transport) Stop(context.Context) error { t.Kill(); return nil }
-
-// Endpoint implements transport.Transport.
-func (t *Transport) Endpoint() transport.Endpoint {
-	return transport.Endpoint{Blob: []byte(t.name), Incarnation: t.incarnation}
-}
-
-// Register implements transport.Transport.
-func (t *Transport) Register(_ context.Context, r transport.Region) (transport.Key, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.regions[r.ID]; ok || r.ID == 0 || len(r.Mem) == 0 {
-		return nil, errs.New(errs.InvalidParams, "memtransport: register", "region %d is empty or in use", r.ID)
-	}
-	t.regions[r.ID] = r
-	key := binary.LittleEndian.AppendUint64(nil, uint64(r.ID))
-	return binary.LittleEndian.AppendUint64(key, t.incarnation), nil
-}
-
-// Deregister implements transport.Transport.
-func (t *Transport) Deregister(_ context.Context, id transport.RegionID) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.regions[id]; !ok {
-		return errs.New(errs.InvalidParams, "memtransport: deregister", "no region %d", id)
-	}
-	delete(t.regions, id)
-	return nil
-}
-
 // Dial implements transport.Transport.
-func (t *Transport) Dial(_ context.Context, peer transport.Endpoint) (transport.Path, error) {
+func (t *Transport) Dial(ctx context.Context, peer transport.Endpoint) (transport.Path, error) {
 	t.dials.Add(1)
-	return &path{from: t, peer: peer, remotes: map[transport.RemoteID]transport.RegionID{}, wake: make(chan struct{}, 1)}, nil
+	inner, err := t.Transport.Dial(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	plan := faulty.NewPlan()
+	p := &path{Path: faulty.WrapPath(inner, plan), from: t, to: strings.TrimPrefix(string(peer.Blob), "reference:")}
+	plan.Decide(p.decide)
+	return p, nil
 }
 
-// find returns the live node behind an endpoint.
-func (n *Network) find(ep transport.Endpoint) (*Transport, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	t := n.nodes[string(ep.Blob)]
-	if t == nil || t.dead.Load() || t.incarnation != ep.Incarnation {
-		return nil, errs.WithClass(errs.ClassTransientPeer, "memtransport: reach "+string(ep.Blob), errs.New(errs.TransferFail, "", "the node is gone"))
+type path struct {
+	transport.Path
+	from  *Transport
+	to    string
+	count int          // operations submitted; the faulty path guards it
+	live  atomic.Int64 // operations accepted and not completed
+}
+
+func (p *path) decide(o transport.Op) (f Fault) {
+	p.count++
+	if h := p.from.hook.Load(); h != nil {
+		f = (*h)(Event{From: p.from.name, To: p.to, Kind: o.Kind, Len: len(o.Local), N: p.count, Local: o.Local})
 	}
-	return t, nil
+	f.NoSum = f.NoSum || !p.from.sums.Load()
+	return f
+}
+
+// Submit implements transport.Path.
+func (p *path) Submit(ops []transport.Op) (int, error) {
+	for i := range ops {
+		if p.live.Add(1) > p.from.depth {
+			p.live.Add(-1)
+			return i, nil
+		}
+		if n, err := p.Path.Submit(ops[i : i+1]); n == 0 {
+			p.live.Add(-1)
+			return i, err
+		}
+	}
+	return len(ops), nil
+}
+
+// Extras implements transport.Extended. Operations complete without a poller.
+func (p *path) Extras() transport.Extras {
+	deliver := transport.ExtrasOf(p.Path).Deliver
+	return transport.Extras{
+		Deliver: func(f func(transport.Completion) bool) {
+			if p.from.reapOnly.Load() {
+				return
+			}
+			deliver(func(c transport.Completion) bool {
+				ok := f(c)
+				if ok {
+					p.live.Add(-1)
+				}
+				return ok
+			})
+		},
+		Poll: func(func() bool) { p.from.polled.Add(1) }, Checksums: p.from.sums.Load(),
+	}
+}
+
+// Reap implements transport.Path.
+func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
+	n, err := p.Path.Reap(ctx, dst)
+	p.live.Add(-int64(n))
+	p.from.reaped.Add(int64(n))
+	return n, err
 }

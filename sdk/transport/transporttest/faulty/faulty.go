@@ -5,11 +5,15 @@
 //	plan.Add(faulty.Rule{Fault: faulty.Lost, Nth: 100})
 //	tr := faulty.Wrap(good, plan)
 //
-// Bytes move as before: only the results that the caller receives are faulty.
+// With rules, bytes move as before: only the results that the caller receives are faulty. A function
+// that Plan.Decide sets can delay, corrupt and prevent the moves too.
 package faulty
 
 import (
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -22,7 +26,7 @@ type Fault uint8
 const (
 	// Duplicate: its completion comes twice.
 	Duplicate Fault = iota + 1
-	// Late: its completion is held back until Plan.Release, or the path's Close.
+	// Late: its completion is held back until Plan.Release. It fails at the path's Close or Plan.Kill.
 	Late
 	// Lost: its completion never comes.
 	Lost
@@ -53,10 +57,12 @@ type Rule struct {
 // Plan lists the faults of the paths of the transports that share it. It is safe for concurrent
 // use.
 type Plan struct {
+	dead atomic.Bool
+
 	mu       sync.Mutex
 	rules    []*counted
-	dead     bool
-	held     []*path // paths that hold completions back
+	decide   func(transport.Op) Effect
+	paths    map[*path]struct{} // the open ones
 	affected map[Fault]uint64
 }
 
@@ -66,7 +72,15 @@ type counted struct {
 }
 
 // NewPlan returns a plan without faults.
-func NewPlan() *Plan { return &Plan{affected: map[Fault]uint64{}} }
+func NewPlan() *Plan { return &Plan{paths: map[*path]struct{}{}, affected: map[Fault]uint64{}} }
+
+// Decide sets the function that determines what goes wrong with operations to which no rule applies;
+// nil for nothing. Submit calls it, on one goroutine of a path at a time. It must not call the path.
+func (p *Plan) Decide(f func(transport.Op) Effect) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.decide = f
+}
 
 // Add adds a rule. The first rule that applies to an operation determines its fault.
 func (p *Plan) Add(r Rule) {
@@ -90,50 +104,52 @@ func (p *Plan) Count(f Fault) uint64 {
 }
 
 // Kill makes the transports behave as if their process had died: until Revive, Submit refuses
-// operations, and operations in flight fail with class transient-path.
-func (p *Plan) Kill() { p.setDead(true) }
-
-// Revive ends Kill.
-func (p *Plan) Revive() { p.setDead(false) }
-
-func (p *Plan) setDead(dead bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dead = dead
+// operations, and operations in flight fail with class transient-path, those that are held or
+// delayed at once. When Kill returns, no held or delayed operation moves bytes any more.
+func (p *Plan) Kill() {
+	p.dead.Store(true)
+	for _, x := range p.open() {
+		x.cut("the transport has died")
+	}
 }
 
-// Release releases held completions.
+// Revive ends Kill.
+func (p *Plan) Revive() { p.dead.Store(false) }
+
+// Release releases what is held.
 func (p *Plan) Release() {
-	p.mu.Lock()
-	held := p.held
-	p.held = nil
-	p.mu.Unlock()
-	for _, x := range held {
+	for _, x := range p.open() {
 		x.release()
 	}
 }
 
-func (p *Plan) hold(x *path) {
+func (p *Plan) open() []*path {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held = append(p.held, x)
+	return slices.Collect(maps.Keys(p.paths))
 }
 
-func (p *Plan) isDead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead
-}
-
-// meet returns the rule that applies to an operation, or nil.
-func (p *Plan) meet(o transport.Op) *Rule {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return &Rule{Fault: Reject}
+// meet returns what goes wrong with an operation.
+func (p *Plan) meet(o *transport.Op) Effect {
+	if p.dead.Load() {
+		return Effect{Refuse: (&Rule{}).err()}
 	}
+	r, decide := p.rule(o)
+	switch {
+	case r != nil:
+		return r.effect()
+	case decide != nil:
+		return decide(*o)
+	}
+	return Effect{}
+}
+
+// rule returns the rule that applies to an operation, or nil and the function that decides.
+func (p *Plan) rule(o *transport.Op) (*Rule, func(transport.Op) Effect) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if (r.Match != nil && !r.Match(o)) || (r.Limit > 0 && r.done >= r.Limit) {
+		if (r.Match != nil && !r.Match(*o)) || (r.Limit > 0 && r.done >= r.Limit) {
 			continue
 		}
 		if r.seen++; r.seen%max(1, r.Nth) != 0 {
@@ -142,12 +158,26 @@ func (p *Plan) meet(o transport.Op) *Rule {
 		r.done++
 		p.affected[r.Fault]++
 		if r.Fault == Kill {
-			p.dead = true
-			return &Rule{Fault: Reject}
+			p.dead.Store(true)
 		}
-		return &r.Rule
+		return &r.Rule, nil
 	}
-	return nil
+	return nil, p.decide
+}
+
+func (r *Rule) effect() Effect {
+	switch r.Fault {
+	case Duplicate:
+		return Effect{Duplicate: true}
+	case Late:
+		return Effect{Hold: true}
+	case Lost:
+		return Effect{lost: true}
+	case Fail, Quarantine:
+		return Effect{Err: r.err(), Quarantine: r.Fault == Quarantine, whole: true}
+	default:
+		return Effect{Refuse: r.err()}
+	}
 }
 
 func (r *Rule) err() error {

@@ -28,6 +28,8 @@ type Config struct {
 	// Window is the fill level in bytes at which a path stops accepting. The last accepted
 	// operation may exceed it.
 	Window int `json:"window"`
+	// LocalAny makes Op.Local any memory of the process, as with transport.CapLocalAny.
+	LocalAny bool `json:"local_any"`
 }
 
 // Validate implements plugin.Config.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -158,7 +159,7 @@ func (n *node) Dial(ctx context.Context, peer transport.Endpoint) (transport.Pat
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p := newPath(n, name, peer.Incarnation)
+	p := &path{from: n, name: name, incarnation: peer.Incarnation, waiting: map[*transport.Op]*time.Timer{}}
 	n.paths[p] = struct{}{}
 	return p, nil
 }

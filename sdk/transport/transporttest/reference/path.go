@@ -12,37 +12,26 @@ import (
 // ownLimit ends operations without a deadline.
 const ownLimit = time.Minute
 
-// path implements transport.Path: one goroutine carries the operations out, in order.
+// path implements transport.Path. Submit carries the operations out.
 type path struct {
 	from        *node
 	name        string
 	incarnation uint64
-	closing     chan struct{} // closed by Close
-	ended       chan struct{} // closed when the goroutine has returned and all completions are in done
 
 	mu       sync.Mutex
-	imported []key // by RemoteID - 1
-	queue    []transport.Op
+	imported []key                         // by RemoteID - 1
+	waiting  map[*transport.Op]*time.Timer // for a peer that never answers, until they fail
 	done     []finished
-	bytes    int           // of accepted operations that were not reaped
-	closed   bool          // closing is closed
-	work     chan struct{} // has a token when queue has grown
-	news     chan struct{} // closed and replaced when done grows
+	bytes    int // of accepted operations that were not reaped
+	closed   bool
+	deliver  func(transport.Completion) bool // nil if completions go to Reap
+	news     chan struct{}                   // closed when done grows or the path closes; nil if no reaper waits
 }
 
 // finished is a completion and the bytes that it returns to the window.
 type finished struct {
 	transport.Completion
 	bytes int
-}
-
-func newPath(n *node, name string, incarnation uint64) *path {
-	p := &path{
-		from: n, name: name, incarnation: incarnation,
-		work: make(chan struct{}, 1), news: make(chan struct{}), closing: make(chan struct{}), ended: make(chan struct{}),
-	}
-	go p.run()
-	return p
 }
 
 // Import implements transport.Path.
@@ -70,31 +59,24 @@ func (p *path) Import(ctx context.Context, k transport.Key) (transport.RemoteID,
 func (p *path) Submit(ops []transport.Op) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, o := range ops {
+	for i := range ops {
 		if p.closed {
 			return i, transport.ErrPathClosed
 		}
-		if err := p.check(o); err != nil {
+		if err := p.check(&ops[i]); err != nil {
 			return i, err
 		}
-		if p.bytes+len(p.queue)+len(p.done) >= p.from.cfg.Window { // Empty operations count too.
+		if p.bytes+len(p.waiting)+len(p.done) >= p.from.cfg.Window { // Empty operations count too.
 			return i, nil
 		}
-		p.bytes += len(o.Local)
-		if o.Deadline.IsZero() {
-			o.Deadline = time.Now().Add(ownLimit)
-		}
-		p.queue = append(p.queue, o)
-		select {
-		case p.work <- struct{}{}:
-		default:
-		}
+		p.bytes += len(ops[i].Local)
+		p.start(&ops[i])
 	}
 	return len(ops), nil
 }
 
 // check refuses operations that are known to be wrong at Submit.
-func (p *path) check(o transport.Op) error {
+func (p *path) check(o *transport.Op) error {
 	bad := func(format string, args ...any) error {
 		return errs.WithClass(errs.ClassPermanent, "submit", errs.New(errs.InvalidParams, "", format, args...))
 	}
@@ -103,7 +85,7 @@ func (p *path) check(o transport.Op) error {
 		return bad("operation %d is neither a read nor a write (%d)", o.ID, o.Kind)
 	case o.Remote == 0 || uint64(o.Remote) > uint64(len(p.imported)):
 		return bad("operation %d names memory of the peer that was not imported (%d)", o.ID, o.Remote)
-	case len(o.Local) > 0 && !p.from.local(o.Local):
+	case len(o.Local) > 0 && !p.from.cfg.LocalAny && !p.from.local(o.Local):
 		return bad("the buffer of operation %d is not registered", o.ID)
 	}
 	if size := p.imported[o.Remote-1].size; o.Offset > size || uint64(len(o.Local)) > size-o.Offset {
@@ -113,7 +95,13 @@ func (p *path) check(o transport.Op) error {
 }
 
 // Extras implements transport.Extended.
-func (p *path) Extras() transport.Extras { return transport.Extras{Checksums: true} }
+func (p *path) Extras() transport.Extras {
+	return transport.Extras{Checksums: true, Deliver: func(f func(transport.Completion) bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.deliver = f
+	}}
+}
 
 // Reap implements transport.Path.
 func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error) {
@@ -125,28 +113,19 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 			p.bytes -= f.bytes
 		}
 		p.done = p.done[n:]
+		if n == 0 && p.news == nil {
+			p.news = make(chan struct{})
+		}
 		news, closed := p.news, p.closed
 		p.mu.Unlock()
-		if n > 0 {
+		switch {
+		case n > 0:
 			return n, nil
-		}
-		ended := p.ended
-		if closed {
-			select {
-			case <-ended: // Nothing is added any more; check done again.
-				p.mu.Lock()
-				left := len(p.done)
-				p.mu.Unlock()
-				if left == 0 {
-					return 0, transport.ErrPathClosed
-				}
-				continue
-			default:
-			}
+		case closed:
+			return 0, transport.ErrPathClosed
 		}
 		select {
 		case <-news:
-		case <-ended:
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -154,15 +133,25 @@ func (p *path) Reap(ctx context.Context, dst []transport.Completion) (int, error
 	return 0, nil
 }
 
+// wake wakes the waiting reapers. The caller holds p.mu.
+func (p *path) wake() {
+	if p.news != nil {
+		close(p.news)
+		p.news = nil
+	}
+}
+
 // Close implements transport.Path.
 func (p *path) Close(context.Context) error {
 	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
-		close(p.closing)
+	p.closed = true
+	for o, timer := range p.waiting {
+		timer.Stop()
+		delete(p.waiting, o)
+		p.finish(o, 0, lost("the path was closed"))
 	}
+	p.wake()
 	p.mu.Unlock()
-	<-p.ended // At most one copy is in progress.
 	p.from.mu.Lock()
 	delete(p.from.paths, p)
 	p.from.mu.Unlock()

@@ -9,81 +9,61 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
-// run carries out queued operations until the path is closed, and fails the rest.
-func (p *path) run() {
-	defer close(p.ended)
-	for {
-		select {
-		case <-p.closing:
-			for o, ok := p.next(); ok; o, ok = p.next() {
-				p.finish(o, 0, lost("the path was closed"))
-			}
-			return
-		case <-p.work:
-		}
-		for o, ok := p.next(); ok; o, ok = p.next() {
-			sum, err := p.carryOut(o)
-			p.finish(o, sum, err)
-			if p.isClosed() {
-				break
-			}
-		}
+// start carries out one operation, or makes it wait for a peer that never answers. The caller holds
+// p.mu.
+func (p *path) start(o *transport.Op) {
+	if len(o.Local) == 0 {
+		p.finish(o, 0, nil)
+		return
 	}
-}
-
-func (p *path) isClosed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
-}
-
-func (p *path) next() (transport.Op, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		return transport.Op{}, false
+	if !o.Deadline.IsZero() && !o.Deadline.After(time.Now()) {
+		p.finish(o, 0, lost("the deadline has passed"))
+		return
 	}
-	o := p.queue[0]
-	p.queue = p.queue[1:]
-	return o, true
+	peer, there := p.from.net.find(p.name)
+	if there && peer == nil {
+		p.wait(*o)
+		return
+	}
+	sum, err := p.carryOut(o, peer)
+	p.finish(o, sum, err)
 }
 
-func (p *path) finish(o transport.Op, sum uint32, err error) {
+// wait fails an operation at its deadline. The caller holds p.mu.
+func (p *path) wait(o transport.Op) {
+	limit := ownLimit
+	if !o.Deadline.IsZero() {
+		limit = time.Until(o.Deadline)
+	}
+	p.waiting[&o] = time.AfterFunc(limit, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.waiting[&o] != nil {
+			delete(p.waiting, &o)
+			p.finish(&o, 0, lost("the peer did not answer before the deadline"))
+		}
+	})
+}
+
+// finish delivers a completion, or queues it for Reap. The caller holds p.mu.
+func (p *path) finish(o *transport.Op, sum uint32, err error) {
 	c := transport.Completion{ID: o.ID, Status: transport.OK, Err: err, Sum: sum, Summed: o.Sum && err == nil, Grained: o.Grains.Sums != nil && err == nil}
 	if err != nil {
 		c.Status = transport.Failed
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if p.deliver != nil && p.deliver(c) {
+		p.bytes -= len(o.Local)
+		return
+	}
 	p.done = append(p.done, finished{c, len(o.Local)})
-	close(p.news)
-	p.news = make(chan struct{})
+	p.wake()
 }
 
-// carryOut carries out one operation and returns the checksum if the operation requests one. It
-// does not touch the memory after it returned.
-func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
-	if len(o.Local) == 0 {
-		return 0, nil
-	}
-	if !o.Deadline.After(time.Now()) {
-		return 0, lost("the deadline has passed")
-	}
-	peer, there := p.from.net.find(p.name)
-	if there && peer == nil { // This peer never answers.
-		timer := time.NewTimer(time.Until(o.Deadline))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return 0, lost("the peer did not answer before the deadline")
-		case <-p.closing:
-			return 0, lost("the path was closed")
-		}
-	}
-	p.mu.Lock()
+// carryOut carries out one operation at a peer, nil for one that has stopped, and returns the
+// checksum if the operation requests one. The caller holds p.mu.
+func (p *path) carryOut(o *transport.Op, peer *node) (sum uint32, err error) {
 	k := p.imported[o.Remote-1]
-	p.mu.Unlock()
-	if !there {
+	if peer == nil {
 		return 0, errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(errs.TransferFail, "", "the peer has stopped"))
 	}
 	r := peer.open(k.incarnation, k.secret)
@@ -107,7 +87,7 @@ func (p *path) carryOut(o transport.Op) (sum uint32, err error) {
 		if g := r.Guard; g != nil {
 			w := g.BeginWrite(o.Offset, uint64(len(o.Local)), copying{})
 			if w == 0 {
-				return 0, permanent("the guard of the region refuses the write")
+				return 0, errs.WithClass(errs.ClassPermanent, "transfer", errs.New(errs.InvalidWrite, "", "the guard of the region refuses the write"))
 			}
 			defer g.EndWrite(w)
 		}
