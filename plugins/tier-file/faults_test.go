@@ -181,6 +181,9 @@ func TestDeadlines(t *testing.T) {
 		}
 		g.set(false)
 		require.Len(t, r.scan(5), 1)
+		r.mu.Lock()
+		require.Zero(t, r.accepted, "an operation counts until its last completion was reaped")
+		r.mu.Unlock()
 		r.wants(f)
 		passed := r.one(tier.Op{Kind: tier.Read, Record: f.Record, At: f.At, Local: read.Local, Deadline: time.Now().Add(-time.Second)})
 		require.Equal(t, tier.Failed, passed.Status)

@@ -66,7 +66,9 @@ func TestBestFit(t *testing.T) {
 	var s extent.Space
 	s.Free(0, 1000)
 	s.Free(2000, 257)
-	s.Free(3000, 260)
+	s.Free(5000, 260)
+	s.Free(3000, 259)
+	s.Free(7000, 261)
 	at, ok := s.Alloc(257)
 	require.True(t, ok)
 	require.EqualValues(t, 2000, at)
