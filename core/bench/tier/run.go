@@ -5,97 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
-
-// Options says what to measure.
-type Options struct {
-	// Catalog has the tier.
-	Catalog *pluginhost.Catalog
-	ID      plugin.ID
-	// Config has settings of the tier, beside path and capacity_bytes: a folder of its own below Path,
-	// with space for the records.
-	Config map[string]any
-	// Path is a folder on the disk to measure.
-	Path string
-	// Records of RecordSize bytes are written and read in each round.
-	Records, RecordSize int
-	Rounds              int
-	Log                 *slog.Logger
-	// Note takes lines about the progress and what is missing; nil for none.
-	Note func(string)
-}
-
-// The bounds of Options.
-const (
-	maxRecords    = 1 << 20
-	minRecordSize = 4 << 10
-	maxRecordSize = 64 << 20
-	maxRounds     = 100
-)
-
-func (o Options) validate() error {
-	bad := func(format string, args ...any) error {
-		return errs.New(errs.InvalidParams, "bench tier", format, args...)
-	}
-	switch {
-	case o.Records < maxDepth || o.Records > maxRecords:
-		return bad("%d records, want %d to %d", o.Records, maxDepth, maxRecords)
-	case o.RecordSize < minRecordSize || o.RecordSize > maxRecordSize || o.RecordSize%minRecordSize != 0:
-		return bad("records of %d bytes, want a multiple of %d up to %d", o.RecordSize, minRecordSize, maxRecordSize)
-	case o.Rounds < 1 || o.Rounds > maxRounds:
-		return bad("%d rounds, want 1 to %d", o.Rounds, maxRounds)
-	}
-	info, err := os.Stat(o.Path)
-	switch {
-	case err != nil:
-		return errs.WithHint(errs.Wrap(errs.InvalidParams, "bench tier", err), "give a folder on the disk to measure: --path /mnt/nvme0")
-	case !info.IsDir():
-		return bad("%s is not a folder", o.Path)
-	}
-	return nil
-}
-
-// Figure is a measurement beside another one.
-type Figure struct {
-	Figure     string   `json:"figure"`
-	Ours       float64  `json:"ours"`
-	Beside     *float64 `json:"beside"`
-	BesideName string   `json:"beside_name"`
-	Ratio      *float64 `json:"ratio"`
-	Goal       string   `json:"goal"`
-	Unit       string   `json:"unit"`
-}
-
-// Figures are printed as a table.
-type Figures []Figure
-
-// Text writes the table.
-func (f Figures) Text(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FIGURE\tOURS\tBESIDE\tRATIO\tGOAL")
-	for _, x := range f {
-		beside, ratio := "-", "-"
-		if x.Beside != nil {
-			beside = fmt.Sprintf("%.4g %s (%s)", *x.Beside, x.Unit, x.BesideName)
-			ratio = fmt.Sprintf("%.2f", *x.Ratio)
-		}
-		fmt.Fprintf(t, "%s\t%.4g %s\t%s\t%s\t%s\n", x.Figure, x.Ours, x.Unit, beside, ratio, x.Goal)
-	}
-	_ = t.Flush() // The error is that of w, which the caller has.
-}
-
-const maxDepth = 32
 
 // job is one row: what a tier and fio do.
 type job struct {
@@ -180,28 +97,6 @@ func measured(out *[]speed, f func() (speed, error)) error {
 	s, err := f()
 	*out = append(*out, s)
 	return err
-}
-
-func figure(name, unit, goal string, ours, theirs []speed, beside *fio, of func(speed) float64) Figure {
-	f := Figure{Figure: name, Unit: unit, Goal: goal, Ours: median(ours, of)}
-	if beside != nil {
-		b := median(theirs, of)
-		r := f.Ours / b
-		f.Beside, f.BesideName, f.Ratio = &b, beside.name(), &r
-	}
-	return f
-}
-
-func median(all []speed, of func(speed) float64) float64 {
-	values := make([]float64, len(all))
-	for i, s := range all {
-		values[i] = of(s)
-	}
-	slices.Sort(values)
-	if n := len(values); n%2 == 0 {
-		return (values[n/2-1] + values[n/2]) / 2
-	}
-	return values[len(values)/2]
 }
 
 // start starts the tier in a folder of its own.
