@@ -182,8 +182,9 @@ func TestDeadlines(t *testing.T) {
 		g.set(false)
 		require.Len(t, r.scan(5), 1)
 		r.mu.Lock()
-		require.Zero(t, r.accepted, "an operation counts until its last completion was reaped")
+		accepted := r.accepted
 		r.mu.Unlock()
+		require.Zero(t, accepted, "an operation counts until its last completion was reaped")
 		r.wants(f)
 		passed := r.one(tier.Op{Kind: tier.Read, Record: f.Record, At: f.At, Local: read.Local, Deadline: time.Now().Add(-time.Second)})
 		require.Equal(t, tier.Failed, passed.Status)
@@ -211,10 +212,11 @@ func TestQueuedDeadline(t *testing.T) {
 		require.Equal(t, errs.RPCTimeout, errs.CodeOf(c.Err))
 	}
 	r.mu.Lock()
-	require.Zero(t, r.queues.reads.Len())
-	require.Zero(t, r.accepted)
-	require.Equal(t, [3]int64{}, r.flight.queued)
+	queued, accepted, bytes := r.queues.reads.Len(), r.accepted, r.flight.queued
 	r.mu.Unlock()
+	require.Zero(t, queued)
+	require.Zero(t, accepted)
+	require.Equal(t, [3]int64{}, bytes)
 	g.set(false)
 	r.wants(f)
 }
