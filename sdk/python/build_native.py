@@ -30,8 +30,9 @@ HEADERS = ("mooncake_native.h",)  # of include/, not for programs in C
 # The functions for buffers are in the stable ABI since 3.11: one extension for all from there
 # on. CPython without the GIL has no stable ABI.
 STABLE_ABI = sys.version_info >= (3, 11) and not sysconfig.get_config_var("Py_GIL_DISABLED")
-# Without gRPC's pages for /debug/requests, which nothing here serves.
-TAGS = "grpcnotrace"
+# Without gRPC's pages for /debug/requests, which nothing here serves, and without the conformance suites
+# of plugins, which authors of plugins run: they have Go and the sources.
+TAGS = "grpcnotrace,mooncake_no_authoring"
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 

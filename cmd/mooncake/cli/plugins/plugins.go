@@ -21,11 +21,11 @@ func New(env *command.Env) *cobra.Command {
 	e := verbs{env}
 	return command.Group(&cobra.Command{
 		Use:   "plugins",
-		Short: "Show, try and replace transports, allocators and eviction policies",
+		Short: "Show, try and replace transports, allocators, eviction policies and tiers",
 		Example: `  mooncake plugins list
   mooncake plugins reload transport/tcp
   mooncake plugins run bin/mooncake-plugin-evict-lru`,
-	}, e.listCmd(), e.reloadCmd(), e.runCmd(), e.newCmd(), e.inspectCmd(), e.lockCmd(), e.verifyCmd(), e.installCmd(), e.removeCmd(), e.conformanceCmd())
+	}, append(e.authoring(), e.listCmd(), e.reloadCmd(), e.runCmd(), e.inspectCmd(), e.lockCmd(), e.verifyCmd(), e.installCmd(), e.removeCmd())...)
 }
 
 func apis(versions []uint) string {
