@@ -145,8 +145,8 @@ func (t *fileTier) openEngine() (err error) {
 		case t.cfg.IO == IORing:
 			return fmt.Errorf("%w; set io to %s to do without", err, IOAuto)
 		default:
-			reason = "io_uring is not available (" + err.Error() + "), so goroutines read and write, which is slower from 8 operations on"
-			t.host.Report(plugin.Health{State: plugin.StateOK, Reason: reason})
+			reason = err.Error()
+			t.log.Warn("io_uring is not available: threads read and write, which is slower from 8 operations on", "error", err)
 		}
 	}
 	if name == IOPread {

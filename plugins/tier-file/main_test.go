@@ -27,11 +27,14 @@ func TestMain(m *testing.M) {
 }
 
 // host records what the tier reports.
-type host struct{ health chan plugin.Health }
+type host struct {
+	health chan plugin.Health
+	log    io.Writer
+}
 
-func newHost() *host { return &host{make(chan plugin.Health, 64)} }
+func newHost() *host { return &host{make(chan plugin.Health, 64), io.Discard} }
 
-func (h *host) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func (h *host) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(h.log, nil)) }
 
 func (h *host) Report(s plugin.Health) {
 	select {
