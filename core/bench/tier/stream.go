@@ -45,11 +45,18 @@ func (v *volume) close(ctx context.Context) error {
 
 func (v *volume) slot(i int) []byte { return v.mem[i*v.size:][:v.size] }
 
-// fill makes the value of a record: no two are alike.
-func (v *volume) fill(b []byte, i int) {
-	for at := 0; at+8 <= len(b); at += 8 {
-		binary.LittleEndian.PutUint64(b[at:], uint64(i)<<32|uint64(at))
+// fill makes values, one for each operation in flight, and returns their checksums: the time that
+// this takes is not the tier's.
+func (v *volume) fill(depth int) []uint32 {
+	sums := make([]uint32, depth)
+	for i := range sums {
+		b := v.slot(i)
+		for at := 0; at+8 <= len(b); at += 8 {
+			binary.LittleEndian.PutUint64(b[at:], uint64(i)<<32|uint64(at))
+		}
+		sums[i] = crc32c.Sum(b)
 	}
+	return sums
 }
 
 // write writes all records anew, with depth operations in flight.
@@ -64,10 +71,10 @@ func (v *volume) write(ctx context.Context, depth int) (speed, error) {
 	if err := v.t.Forget(ctx, old); err != nil {
 		return speed{}, err
 	}
-	return v.stream(ctx, depth, func(i int, b []byte) tier.Op {
-		v.fill(b, i)
+	sums := v.fill(depth)
+	return v.stream(ctx, depth, func(i, slot int) tier.Op {
 		v.records[i].Record = tier.Record{
-			Key: fmt.Appendf(nil, "bench/%08d", i), Version: tier.Version{Epoch: 1, Put: uint64(i) + 1}, Size: uint64(v.size), Sum: crc32c.Sum(b), Summed: true,
+			Key: fmt.Appendf(nil, "bench/%08d", i), Version: tier.Version{Epoch: 1, Put: uint64(i) + 1}, Size: uint64(v.size), Sum: sums[slot], Summed: true,
 		}
 		return tier.Op{Kind: tier.Write, Record: v.records[i].Record}
 	}, func(i int, c tier.Completion) error {
@@ -79,7 +86,7 @@ func (v *volume) write(ctx context.Context, depth int) (speed, error) {
 // read reads all records in an order that no disk foresees, with depth operations in flight.
 func (v *volume) read(ctx context.Context, depth int) (speed, error) {
 	step := stride(len(v.records))
-	return v.stream(ctx, depth, func(i int, _ []byte) tier.Op {
+	return v.stream(ctx, depth, func(i, _ int) tier.Op {
 		r := v.records[i*step%len(v.records)]
 		return tier.Op{Kind: tier.Read, Record: r.Record, At: r.At, Urgent: true}
 	}, func(i int, c tier.Completion) error {
@@ -100,9 +107,9 @@ func stride(n int) int {
 	return 1
 }
 
-// stream carries out one operation for each record. op makes the operation on b, and done takes its
-// completion.
-func (v *volume) stream(ctx context.Context, depth int, op func(i int, b []byte) tier.Op, done func(int, tier.Completion) error) (speed, error) {
+// stream carries out one operation for each record. op makes the operation, whose memory is that of
+// slot, and done takes its completion.
+func (v *volume) stream(ctx context.Context, depth int, op func(i, slot int) tier.Op, done func(int, tier.Completion) error) (speed, error) {
 	flying := make([]int, depth) // the record of each slot
 	free := make([]int, 0, depth)
 	for i := range depth {
@@ -114,9 +121,8 @@ func (v *volume) stream(ctx context.Context, depth int, op func(i int, b []byte)
 	for ended := 0; ended < next || next < len(v.records) && failed == nil; {
 		for len(free) > 0 && next < len(v.records) && failed == nil {
 			slot := free[len(free)-1]
-			b := v.slot(slot)
-			o := op(next, b)
-			o.ID, o.Local = uint64(slot), [][]byte{b}
+			o := op(next, slot)
+			o.ID, o.Local = uint64(slot), [][]byte{v.slot(slot)}
 			accepted, err := v.t.Submit([]tier.Op{o})
 			if err != nil {
 				failed = err
