@@ -12,8 +12,8 @@ import (
 
 const hugePage = 2 << 20
 
-// staging is the memory through which values are copied: on huge pages where the machine has some,
-// because a device takes a request in few segments then. The lock of the tier guards it.
+// staging is the memory through which values are copied: on transparent huge pages where the kernel
+// has them, because a device takes a request in few segments then. The lock of the tier guards it.
 type staging struct {
 	mem   []byte
 	whole []byte // the mapping that mem is in
@@ -25,22 +25,17 @@ type staging struct {
 
 func newStaging(size uint64) (*staging, error) {
 	size = (size + hugePage - 1) &^ (hugePage - 1)
-	s := &staging{size: size, pages: "reserved huge pages"}
-	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	s := &staging{size: size, pages: "transparent huge pages"}
 	var err error
-	// MAP_POPULATE has the kernel fail here rather than at the first access.
-	s.whole, err = unix.Mmap(-1, 0, int(size), prot, flags|unix.MAP_HUGETLB|unix.MAP_POPULATE)
-	s.mem = s.whole
+	// Not MAP_HUGETLB: reserved huge pages are counted out for the memory that they were reserved for.
+	s.whole, err = unix.Mmap(-1, 0, int(size+hugePage), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		if s.whole, err = unix.Mmap(-1, 0, int(size+hugePage), prot, flags); err != nil {
-			return nil, fmt.Errorf("%d bytes of staging memory: %w", size, err)
-		}
-		skip := -uint64(address(s.whole)) % hugePage
-		s.mem = s.whole[skip : skip+size]
-		s.pages = "transparent huge pages"
-		if err := unix.Madvise(s.mem, unix.MADV_HUGEPAGE); err != nil {
-			s.pages = "small pages: " + err.Error()
-		}
+		return nil, fmt.Errorf("%d bytes of staging memory: %w", size, err)
+	}
+	skip := -uint64(address(s.whole)) % hugePage
+	s.mem = s.whole[skip : skip+size]
+	if err := unix.Madvise(s.mem, unix.MADV_HUGEPAGE); err != nil {
+		s.pages = "small pages: " + err.Error()
 	}
 	s.space.Free(0, size/record.Page)
 	return s, nil

@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (figures Figures, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, v.close(context.WithoutCancel(ctx))) }()
-	beside, err := newFio(ctx, o, folder) // The tier has its huge pages already.
+	beside, err := newFio(ctx, o, folder)
 	if err != nil {
 		note("the disk is not measured beside the tier: " + err.Error())
 	}
