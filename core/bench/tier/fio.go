@@ -97,9 +97,9 @@ func readFio(text []byte, rw string) (speed, error) {
 	if rw == "write" {
 		d = j.Write
 	}
-	if d.Bytes <= 0 || d.RuntimeMS <= 0 {
-		return speed{}, errors.New("fio: it moved no bytes; measure more records")
+	if d.Bytes <= 0 {
+		return speed{}, errors.New("fio: it moved no bytes")
 	}
-	seconds := d.RuntimeMS / 1e3
+	seconds := max(d.RuntimeMS, 1) / 1e3 // fio counts whole milliseconds.
 	return speed{MBPerS: d.Bytes / 1e6 / seconds, CPUPerGB: (j.User + j.System) / 100 * seconds / (d.Bytes / 1e9)}, nil
 }

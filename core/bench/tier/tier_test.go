@@ -120,6 +120,9 @@ func TestReadFio(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 67.108864/0.132, got.MBPerS, 1e-9)
 	require.InDelta(t, 0.17557252*0.132/0.067108864, got.CPUPerGB, 1e-9)
+	got, err = readFio([]byte(`{"jobs":[{"write":{"io_bytes":2000000,"runtime":0}}]}`), "write")
+	require.NoError(t, err)
+	require.InDelta(t, 2000, got.MBPerS, 1e-9, "less than a millisecond")
 	for name, text := range map[string]string{"empty": "", "no jobs": "{}", "failed": `{"jobs":[{"error":5}]}`, "nothing moved": `{"jobs":[{}]}`} {
 		_, err := readFio([]byte(text), "write")
 		require.Error(t, err, name)
