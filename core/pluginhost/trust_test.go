@@ -1,14 +1,12 @@
 package pluginhost
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
@@ -25,28 +24,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
-// lines is a log for concurrent writers.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // guarded is a folder with a copy of the test plugin, and a lock file beside it.
 type guarded struct {
 	*Catalog
-	log  *lines
+	log  *logbuf.Buffer
 	path string // of the plugin
 	lock string
 }
@@ -56,7 +37,7 @@ func guard(t *testing.T, mode trust.Mode) guarded {
 	content, err := os.ReadFile(filepath.Join(faultyDir, "mooncake-plugin-evict-faulty"))
 	require.NoError(t, err)
 	dir := folder(t)
-	g := guarded{log: &lines{}, path: install(t, dir, "mooncake-plugin-evict-faulty", content), lock: filepath.Join(folder(t), "plugins.lock.yaml")}
+	g := guarded{log: &logbuf.Buffer{}, path: install(t, dir, "mooncake-plugin-evict-faulty", content), lock: filepath.Join(folder(t), "plugins.lock.yaml")}
 	o := Options{Dirs: []string{dir}, Trust: mode, Logger: slog.New(slog.NewTextHandler(g.log, nil))}
 	if mode != trust.ModeOff {
 		o.Lock = g.lock
@@ -147,7 +128,7 @@ func TestLockedRunsOnlyWhatIsLocked(t *testing.T) {
 	assert.ErrorContains(t, open(), g.lock+":2: ", "a damaged lock file trusts nothing")
 	require.NoError(t, os.Chmod(g.lock, 0o666))
 	assert.ErrorContains(t, open(), "chmod go-w")
-	assert.Zero(t, g.log.count("unchecked"))
+	assert.Zero(t, g.log.Count("unchecked"))
 }
 
 // TestARestartIsCheckedAsWell: a program that replaced the running one is not started.
@@ -206,7 +187,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	locked, ok := l.Find(faultyEvict, trust.HostPlatform())
 	require.True(t, ok)
 	assert.Equal(t, trust.Locked{Version: e.Version, SHA256: e.SHA256}, locked)
-	assert.Equal(t, 1, g.log.count("is run for the first time and locked"))
+	assert.Equal(t, 1, g.log.Count("is run for the first time and locked"))
 	assert.Equal(t, trust.IsLocked, g.List()[0].Trust)
 
 	g.change(t)
@@ -226,7 +207,7 @@ func TestOffWarnsEachTime(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		p := g.open(t)
 		require.NoError(t, p.Start(t.Context(), nil))
-		assert.Equal(t, n, g.log.count("the program is run unchecked"))
+		assert.Equal(t, n, g.log.Count("the program is run unchecked"))
 		require.NoError(t, p.Stop(t.Context()))
 	}
 }

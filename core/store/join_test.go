@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
@@ -19,9 +20,9 @@ import (
 )
 
 // early makes a member whose node has begun, and has not joined: there is no master yet.
-func (p *pool) early(t *testing.T, name string, segments ...uint64) (*member, *lines) {
+func (p *pool) early(t *testing.T, name string, segments ...uint64) (*member, *logbuf.Buffer) {
 	t.Helper()
-	text := &lines{}
+	text := &logbuf.Buffer{}
 	m := p.member(name, memberOptions{})
 	m.deps.Log = slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	m.deps.Metrics, m.deps.Session = nil, nil
@@ -74,7 +75,7 @@ func TestTheFirstCallThatFindsTheMasterCompletesTheJoin(t *testing.T) {
 		segs, err := p.master.Segments(t.Context())
 		require.NoError(t, err)
 		require.Len(t, segs, 2)
-		require.Equal(t, 1, text.count("memory is mounted"), "at a level that shows where the failure did")
+		require.Equal(t, 1, text.Count("memory is mounted"), "at a level that shows where the failure did")
 		require.NoError(t, m.node.Await(t.Context(), 0))
 	})
 }
@@ -131,14 +132,14 @@ func TestAwaitSaysWhatItWaitsFor(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.node.Await(t.Context(), 90*time.Second) }()
 		time.Sleep(time.Millisecond)
-		require.Equal(t, 1, text.count(`msg="waiting for the master" address=master:50051 up_to=1m30s error=`))
+		require.Equal(t, 1, text.Count(`msg="waiting for the master" address=master:50051 up_to=1m30s error=`))
 		time.Sleep(35 * time.Second)
-		require.Equal(t, 4, text.count("waiting for the master"))
-		require.Equal(t, 4, text.count("level=WARN"), "nothing else is said")
+		require.Equal(t, 4, text.Count("waiting for the master"))
+		require.Equal(t, 4, text.Count("level=WARN"), "nothing else is said")
 		p.boot()
 		require.NoError(t, <-done)
-		require.Equal(t, 1, text.count("the master answers, the wait is over"))
-		require.Equal(t, 5, text.count("level=WARN"))
+		require.Equal(t, 1, text.Count("the master answers, the wait is over"))
+		require.Equal(t, 5, text.Count("level=WARN"))
 	})
 }
 

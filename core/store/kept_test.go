@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memdir"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -465,9 +466,9 @@ func TestUnmountedMemoryIsNotKept(t *testing.T) {
 }
 
 // logged returns a pool whose log is collected.
-func logged(t *testing.T) (*pool, *lines) {
+func logged(t *testing.T) (*pool, *logbuf.Buffer) {
 	t.Helper()
-	p, log := newPool(t, nil), &lines{}
+	p, log := newPool(t, nil), &logbuf.Buffer{}
 	p.log = slog.New(slog.NewTextHandler(log, nil))
 	return p, log
 }
@@ -483,8 +484,8 @@ func TestALedgerThatCannotGrow(t *testing.T) {
 		putAll(t, m, 1200, 64)
 		require.Equal(t, 1200, readable(t, m, 1200, 64))
 		time.Sleep(20 * time.Second)
-		require.Positive(t, log.count("its ledger cannot grow"), "its ledger cannot grow")
-		require.Positive(t, log.count("no room for them"), "no room for them")
+		require.Positive(t, log.Count("its ledger cannot grow"), "its ledger cannot grow")
+		require.Positive(t, log.Count("no room for them"), "no room for them")
 		require.Zero(t, whole(t, k))
 		require.Equal(t, 1200, readable(t, m, 1200, 64))
 		require.NoError(t, m.Put(t.Context(), "new", content("new", 64), one))
@@ -507,7 +508,7 @@ func TestALedgerThatCouldNotGrowIsNotRead(t *testing.T) {
 		require.Equal(t, 1, whole(t, k))
 		p.member("s:1", o)
 		require.Zero(t, readable(t, m, 1200, 64))
-		require.Positive(t, log.count("kept memory cannot be used"), "kept memory cannot be used")
+		require.Positive(t, log.Count("kept memory cannot be used"), "kept memory cannot be used")
 	})
 }
 
@@ -552,7 +553,7 @@ func TestRemovedFiles(t *testing.T) {
 		require.NoError(t, os.RemoveAll(k.path("")))
 		time.Sleep(time.Minute)
 		returns(t, m, 40, 40, 8<<10)
-		require.Equal(t, 1, log.count("the memory of this store is not kept any more"))
+		require.Equal(t, 1, log.Count("the memory of this store is not kept any more"))
 		s.stop()
 		p.member("s:1", o)
 		require.Zero(t, readable(t, m, 40, 8<<10))

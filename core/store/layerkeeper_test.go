@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -24,7 +25,7 @@ func TestAbandonedSessions(t *testing.T) {
 		p.member("a:1", memberOptions{segments: []uint64{segment}})
 		other := p.member("o:1", memberOptions{})
 		m := p.member("c:1", memberOptions{})
-		log := &lines{}
+		log := &logbuf.Buffer{}
 		m.deps.Log, m.deps.Metrics = slog.New(slog.NewTextHandler(log, nil)), nil
 		cfg := client.DefaultConfig()
 		cfg.Layers.IdleTimeout, cfg.Layers.PutTimeout = time.Minute, 30*time.Second
@@ -43,12 +44,12 @@ func TestAbandonedSessions(t *testing.T) {
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().PutRanges(t.Context(), one)[0].Err))
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().EndPuts(t.Context(), []string{"written"})[0]))
 		require.NoError(t, c.Layers().RevokePuts(t.Context(), []string{"written"})[0])
-		require.Equal(t, 1, log.count("not ended in time"))
+		require.Equal(t, 1, log.Count("not ended in time"))
 		require.NoError(t, other.StartPuts(t.Context(), []string{"written"}, []uint64{2}, model.DefaultReplicateConfig(), nil)[0])
 		require.NoError(t, other.RevokePuts(t.Context(), []string{"written"})[0])
 
 		time.Sleep(cfg.Layers.IdleTimeout - time.Since(start) - time.Second)
-		require.Zero(t, log.count("were not used"))
+		require.Zero(t, log.Count("were not used"))
 		var b [1]byte
 		get := []store.Ranges{read("read", 0, b[:])}
 		require.NoError(t, c.Layers().GetRanges(t.Context(), get)[0].Err, "so it is used")
@@ -56,7 +57,7 @@ func TestAbandonedSessions(t *testing.T) {
 		require.NoError(t, c.Layers().GetRanges(t.Context(), get)[0].Err)
 		time.Sleep(cfg.Layers.IdleTimeout + time.Second)
 		require.Equal(t, errs.InvalidParams, errs.CodeOf(c.Layers().GetRanges(t.Context(), get)[0].Err))
-		require.Equal(t, 1, log.count("were not used"))
+		require.Equal(t, 1, log.Count("were not used"))
 		time.Sleep(leaseTTL)
 		require.NoError(t, c.Remove(t.Context(), "read", false))
 	})

@@ -1,11 +1,8 @@
 package store_test
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -13,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
@@ -24,7 +22,7 @@ import (
 func TestMasterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, nil)
-		var text lines
+		var text logbuf.Buffer
 		a := p.member("a:1", memberOptions{})
 		a.deps.Log = slog.New(slog.NewTextHandler(&text, nil))
 		a.deps.Metrics = nil
@@ -39,7 +37,7 @@ func TestMasterRestarts(t *testing.T) {
 		p.kill()
 		time.Sleep(30 * time.Second)
 		require.False(t, n.Mounted())
-		require.Equal(t, 1, text.count("trying on"), "a change of state is logged, not every ping")
+		require.Equal(t, 1, text.Count("trying on"), "a change of state is logged, not every ping")
 		_, err = a.Get(t.Context(), "old")
 		require.True(t, errs.Is(err, errs.RPCFail))
 
@@ -47,9 +45,9 @@ func TestMasterRestarts(t *testing.T) {
 		p.boot()
 		time.Sleep(time.Second)
 		require.True(t, n.Mounted())
-		require.Equal(t, 1, text.count("trying on"))
+		require.Equal(t, 1, text.Count("trying on"))
 		require.True(t, p.dir.knows("a:1"), "published again")
-		require.Equal(t, 1, text.count("mounted at the master again"))
+		require.Equal(t, 1, text.Count("mounted at the master again"))
 		segs, err := p.master.Segments(t.Context())
 		require.NoError(t, err)
 		require.Len(t, segs, 2)
@@ -188,22 +186,4 @@ func TestPutWaitsForSpace(t *testing.T) {
 		require.NoError(t, c.Put(t.Context(), "much", full, pin))
 		require.LessOrEqual(t, time.Since(start), time.Minute)
 	})
-}
-
-// lines counts what is logged.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) count(s string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), s)
 }

@@ -3,6 +3,7 @@ package logbuf
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 )
 
@@ -25,3 +26,6 @@ func (l *Buffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// Count returns how often a text was written so far.
+func (l *Buffer) Count(text string) int { return strings.Count(l.String(), text) }
