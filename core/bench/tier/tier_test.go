@@ -45,6 +45,32 @@ func options(t *testing.T, plan *faulty.Plan) Options {
 	return Options{Catalog: c, ID: m.ID, Path: t.TempDir(), Records: maxDepth, RecordSize: minRecordSize, Rounds: 2, Log: slog.New(slog.DiscardHandler)}
 }
 
+// unverified is a tier that verifies nothing.
+type unverified struct{ tier.Tier }
+
+func (u unverified) Reap(ctx context.Context, dst []tier.Completion) (int, error) {
+	n, err := u.Tier.Reap(ctx, dst)
+	for i := range dst[:n] {
+		dst[i].Verified = false
+	}
+	return n, err
+}
+
+// A speed without verification is no figure of a tier.
+func TestReadsAreVerified(t *testing.T) {
+	x, err := reference.Factory().New(reference.Factory().DefaultConfig())
+	require.NoError(t, err)
+	require.NoError(t, x.Start(t.Context(), nil))
+	defer func() { require.NoError(t, x.Stop(context.Background())) }()
+	v, err := open(t.Context(), unverified{x}, maxDepth, minRecordSize, 8)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, v.close(context.Background())) }()
+	_, err = v.write(t.Context(), 8)
+	require.NoError(t, err)
+	_, err = v.read(t.Context(), 8)
+	require.ErrorContains(t, err, "was not verified")
+}
+
 // empty requires that nothing is left below the path.
 func empty(t *testing.T, path string) {
 	t.Helper()

@@ -15,7 +15,6 @@ import (
 	benchtier "github.com/mooncake-go/mooncake/core/bench/tier"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -50,11 +49,7 @@ checksums. Each figure is the median of the rounds. What is written is removed a
 			figures, err := benchtier.Run(ctx, o)
 			closing, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer done()
-			err = errors.Join(err, o.Catalog.Close(closing))
-			switch {
-			case errs.Is(err, errs.InvalidParams):
-				return command.Usage(err)
-			case err != nil:
+			if err = errors.Join(err, o.Catalog.Close(closing)); err != nil {
 				return err
 			}
 			if out != "" {
