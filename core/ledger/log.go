@@ -36,6 +36,8 @@ type Log struct {
 	batch  Batch    // of snapshots
 	order  []placed
 	guard  *Guard // nil without one
+	// watcher learns what batches change, nil for none.
+	watcher Watcher
 	begun  []Put  // scratch of settle
 	// step, where a test set it, is called after every store that another process could find.
 	step func()
@@ -257,6 +259,7 @@ func (l *Log) admit(p Put, m mark) {
 // settle applies what was staged, also to the guard, for which puts end before others begin: a put may get memory in
 // the batch that frees it.
 func (l *Log) settle() {
+	l.watched()
 	g := l.guard
 	if g == nil {
 		l.index.settle()

@@ -227,7 +227,7 @@ func (a *adoption) settle(ctx context.Context, f *objects.Found) {
 	switch out := s.table.Adopt(f, a.now, a.until, &bin); out {
 	case objects.Done:
 		if s.tenants != nil {
-			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
+			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Footprint())
 		}
 		if a.objects++; !f.Complete {
 			a.unfinished++

@@ -40,6 +40,10 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, errs.New(errs.InvalidParams, opAttach, "%d segments in one call; the most is %d", len(ledgers), maxRemount)
 	}
 	for i := range ledgers {
+		if l := &ledgers[i]; l.Segment.OnTier() && !s.cfg.Tiers {
+			return none, errs.WithHint(errs.New(errs.UnableOffload, opAttach, "segment %s (%s) is a storage tier, and this master takes none", l.Segment.ID, l.Segment.Name),
+				"start the master with --enable_offload")
+		}
 		if l := ledgers[i].Layout; l > ledger.Layout {
 			return none, errs.WithHint(errs.New(errs.InvalidVersion, opAttach, "the ledger of segment %s has layout %d, this master (version %q) reads and writes %d",
 				ledgers[i].Segment.ID, l, s.cfg.Version, ledger.Layout), "the store is of a release that is too far ahead: upgrade the masters")
@@ -72,6 +76,10 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 // attach is Attach of one segment. The caller holds the lock of mounts.
 func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
 	old := s.registry.Get(l.Segment.ID)
+	if old != nil && old.Client != client && l.Segment.OnTier() {
+		s.drop(ctx, old, history.SegmentUnmounted) // One process at a time has a volume.
+		old = nil
+	}
 	if old != nil && old.Client == client {
 		old.SetKeeper(l.Keeper)
 		resume := !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq))

@@ -57,6 +57,8 @@ type Config struct {
 	// StripeSize is the size from which an object is laid over several segments
 	// (stripe_size). Default 64 MiB.
 	StripeSize uint64
+	// Tiers lets nodes attach segments that are storage tiers (enable_offload). Off by default.
+	Tiers bool
 	// History is how many keys that are gone the master remembers (why_history). Default
 	// 262144, 32 bytes each; 0 remembers none.
 	History int

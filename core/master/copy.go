@@ -40,11 +40,11 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool {
 		return slices.Contains(src.Others, t) || (kind == model.CopyObject || len(src.Own) == 1) && slices.Contains(src.Own, t)
 	})
-	bytes := src.Size * uint64(len(targets))
+	bytes := src.Size * s.inMemory(targets)
 	if err := s.chargeCopy(ctx, c, kind, bytes); err != nil {
 		return plan, errs.Wrap(errs.CodeOf(err), op, err)
 	}
-	plan, got, err := s.beginCopy(ctx, op, c, caller, kind, key, src, targets)
+	plan, got, err := s.beginCopy(ctx, op, c, caller, kind, key, src, targets, bytes)
 	if err != nil {
 		return plan, err
 	}
@@ -68,9 +68,8 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	return plan, nil
 }
 
-// beginCopy allocates the targets of a copy and enters them.
-func (s *Service) beginCopy(ctx context.Context, op string, c scope, caller model.Caller, kind model.CopyKind, key model.Key, src objects.Source, targets []string) (plan model.CopyPlan, got [][]segments.Extent, err error) {
-	bytes := src.Size * uint64(len(targets))
+// beginCopy allocates the targets of a copy, for which its tenant was charged, and enters them.
+func (s *Service) beginCopy(ctx context.Context, op string, c scope, caller model.Caller, kind model.CopyKind, key model.Key, src objects.Source, targets []string, charged uint64) (plan model.CopyPlan, got [][]segments.Extent, err error) {
 	s.pool.Enter()
 	defer s.pool.Leave()
 	got, err = s.allocCopies(ctx, op, src.Size, targets)
@@ -80,7 +79,7 @@ func (s *Service) beginCopy(ctx context.Context, op string, c scope, caller mode
 		err = outcomeError(out, op, key)
 	}
 	if err != nil {
-		s.refund(c, bytes)
+		s.refund(c, charged)
 		s.pool.Free(ctx, slices.Concat(got...))
 	}
 	return plan, got, err
@@ -123,6 +122,17 @@ func (s *Service) checkTargets(op string, kind model.CopyKind, source string, ta
 		}
 	}
 	return nil
+}
+
+// inMemory returns how many of the targets of a copy are in memory.
+func (s *Service) inMemory(targets []string) (n uint64) {
+	v := s.registry.View()
+	for _, t := range targets {
+		if named := v.Named(t); len(named) == 0 || !named[0].OnTier() {
+			n++
+		}
+	}
+	return n
 }
 
 // chargeCopy charges the tenant for the memory of a copy. A move refunds it at its end.

@@ -127,7 +127,7 @@ func (s *Service) followEnter(ctx context.Context, m *mirror, e *ledger.Entry) {
 			m.open[e.Put] = struct{}{}
 		}
 		if s.tenants != nil {
-			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Size)
+			s.usage.ChargeAnyway(quota.Owner(f.Key), f.Footprint())
 		}
 	} else {
 		m.cold[e.Put] = replaced(x, e.Ended)

@@ -42,6 +42,9 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 	if err := s.admit(ctx, op, len(segs)); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(segs, func(s model.Segment) bool { return s.OnTier() }) {
+		return errs.WithHint(errs.New(errs.UnableOffload, op, "a segment is a storage tier, which has a ledger"), "attach it")
+	}
 	if len(segs) > maxRemount {
 		return errs.New(errs.InvalidParams, op, "%d segments in one call; the most is %d", len(segs), maxRemount)
 	}
@@ -261,7 +264,7 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	reply := model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load()}
+	reply := model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load(), Tiers: s.cfg.Tiers}
 	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout), report.PutsSince) {
 		reply.Status = model.ClientNeedRemount
 		return reply, nil

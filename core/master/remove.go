@@ -160,7 +160,7 @@ func compile(op, expr string) (*regexp.Regexp, error) {
 }
 
 // ClearReplicas takes away the copies on a segment, or with "" the whole object, of those keys
-// that owner put and no client is reading.
+// that owner put and no client is reading. From a storage tier its own node clears what others put.
 func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys []model.Key, owner model.ClientID, segment string) ([]model.Key, error) {
 	const op = "master: clear replicas"
 	c, err := s.admitted(ctx, op, caller, len(keys))
@@ -176,6 +176,9 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 		client  = s.table.Known(owner)
 		now     = s.clock.Now()
 	)
+	if on := s.registry.View().Named(segment); len(on) > 0 && on[0].OnTier() && on[0].Client == caller.Client {
+		client = objects.Client{}
+	}
 	s.pool.Enter()
 	for _, k := range keys {
 		if k != "" && s.table.Clear(c.name(k), client, segment, now, &bin) == objects.Done {

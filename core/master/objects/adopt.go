@@ -27,6 +27,14 @@ type Found struct {
 	Object Handle
 }
 
+// Footprint is what the replica occupies of memory, in bytes.
+func (f *Found) Footprint() uint64 {
+	if f.Parts[0].Seg.OnTier() {
+		return 0
+	}
+	return f.Size
+}
+
 func (f *Found) replica() replica { return replica{id: uint64(f.Parts[0].Put), parts: f.Parts} }
 
 // Adopt enters a replica that a ledger has. Of two values of a key the one that was put later stays. until is how long
@@ -118,9 +126,9 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 		m.copies = slices.Delete(m.copies, j, j+1) // Its segment was attached anew, and this is what it was.
 		break
 	}
-	was := o.has(complete)
+	was, listed := o.has(complete), o.listed()
 	if !was {
-		t.regrown(s, o, int64(o.size()))
+		t.regrown(s, o, int64(r.footprint(o)))
 	}
 	if !f.Complete && was {
 		t.commitCopy(o, &r)
@@ -135,6 +143,9 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 	}
 	if o.has(complete) {
 		o.lease = max(o.lease, until)
+	}
+	if was {
+		t.relist(i, s, o, listed)
 	}
 	return Done
 }

@@ -124,7 +124,7 @@ func (o *object) task(client Client, kind model.CopyKind) Outcome {
 // NotCopying, Foreign, WrongKind; SourceGone when the source or a target is not there any
 // more, and then the copy is given up.
 func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin) Outcome {
-	_, s, o := t.open(key)
+	i, s, o := t.open(key)
 	defer s.mu.Unlock()
 	if out := o.task(client, kind); out != Done {
 		return out
@@ -145,6 +145,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 		return SourceGone
 	}
 	t.endTask(s, o)
+	was := o.listed()
 	for j := range m.copies {
 		if m.copies[j].target {
 			m.copies[j].target = false
@@ -154,6 +155,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	if move {
 		t.cut(s, o, bin, func(r replica) bool { return r.id == source })
 	}
+	t.relist(i, s, o, was)
 	return Done
 }
 

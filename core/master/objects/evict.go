@@ -22,7 +22,8 @@ type Rules struct {
 // absentPause is how long the evictor leaves an object alone whose segments are absent.
 const absentPause = 10 * time.Second
 
-// Evict takes an object away. Missing when it is gone; Leased, Probed or SoftPinned with
+// Evict takes an object out of memory: away, or, where a storage tier has a copy, its copies in memory. Missing when it
+// is gone from there; Leased, Probed or SoftPinned with
 // the end of that; Copying; Moved; HardPinned or Unfinished when it should never have been
 // proposed. tell is false for what the policy itself proposed. The other members of its
 // group are appended to mates, unless it is a mate itself: they are of no use any more.
@@ -35,6 +36,12 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	if o.more != nil && o.more.group != nil && !rules.Mate {
 		mates = t.groups.others(o.more.group, id, mates)
 	}
+	if o.stored() {
+		was := o.listed() && tell
+		t.cut(s, o, bin, func(r replica) bool { return !r.onTier() })
+		t.relist(i, s, o, was)
+		return mates, 0, Done
+	}
 	bin.whole(o, s.unfinished[o.slot()])
 	t.unlink(i, s, o, tell)
 	return mates, 0, Done
@@ -43,7 +50,7 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 // protected says why an object may not be evicted, and until when where that is known.
 func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
-	case o == nil:
+	case o == nil || !o.inMemory():
 		return 0, Missing
 	case !o.alive() && o.mounted():
 		return now.Add(absentPause), Leased // Nothing would be won.

@@ -49,7 +49,7 @@ func (t *Table) Withdraw(id evict.ID, number uint64, bin *Bin) {
 		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	case slices.ContainsFunc(copies, is):
-		t.cut(s, o, bin, is)
+		t.shed(i, s, o, bin, is)
 	}
 }
 

@@ -242,12 +242,45 @@ func (o *object) readable(at journal.Instant) bool {
 	return false
 }
 
-// footprint is what the object occupies, over all copies.
+// footprint is what the object occupies of memory, over all copies.
 func (o *object) footprint() uint64 {
-	if copies := o.several(); copies != nil {
-		return o.size() * uint64(len(copies))
+	copies := o.several()
+	if copies == nil {
+		if o.seg.OnTier() {
+			return 0
+		}
+		return o.size()
+	}
+	n := uint64(0)
+	for i := range copies {
+		n += copies[i].footprint(o)
+	}
+	return n
+}
+
+// footprint is what a copy of o occupies of memory.
+func (r *replica) footprint(o *object) uint64 {
+	if r.onTier() {
+		return 0
 	}
 	return o.size()
+}
+
+// onTier reports whether the copy lies in a storage tier, where it is one piece.
+func (r *replica) onTier() bool { return r.parts[0].Seg.OnTier() }
+
+// inMemory reports whether a copy lies in memory. Targets of a copy in progress do not count.
+func (o *object) inMemory() bool {
+	copies := o.several()
+	if copies == nil {
+		return !o.seg.OnTier()
+	}
+	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && !r.onTier() })
+}
+
+// stored reports whether a copy in a storage tier can be read.
+func (o *object) stored() bool {
+	return slices.ContainsFunc(o.several(), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
 }
 
 func (o *object) extents(dst []segments.Extent) []segments.Extent {

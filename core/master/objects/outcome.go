@@ -39,7 +39,7 @@ const (
 type Gone struct {
 	Key  string
 	Size uint64
-	// Footprint is what goes, over all copies that do.
+	// Footprint is what goes of memory, over all copies that do.
 	Footprint uint64
 	// Lease is until when a reader may still be reading the extents.
 	Lease lease.Instant
@@ -98,7 +98,7 @@ func (b *Bin) whole(o *object, w *segments.Writer) {
 // part puts one copy in.
 func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
 	g := Gone{
-		Key: o.key, Size: o.size(), Footprint: o.size(), Lease: o.leaseEnd(), Since: o.since,
+		Key: o.key, Size: o.size(), Footprint: r.footprint(o), Lease: o.leaseEnd(), Since: o.since,
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
 	if r.target {

@@ -30,7 +30,7 @@ func (t *Table) Unpin(now lease.Instant) int {
 				o.more.pinEnd = 0
 				delete(s.soft, slot)
 				t.soft.Add(-1)
-				o.setRank(t.note(i, s, t.insert(idOf(i, o), o)))
+				t.relist(i, s, o, false)
 				n++
 			}
 		}
@@ -54,7 +54,7 @@ func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
 		s.mu.Lock()
 		for slot := range s.soft {
 			o := s.slots.at(slot)
-			if p := (pin{idOf(i, o), o.used()}); o.leaseEnd() <= now && older(p, newest) < 0 {
+			if p := (pin{idOf(i, o), o.used()}); o.leaseEnd() <= now && o.inMemory() && older(p, newest) < 0 {
 				pins = append(pins, p)
 			}
 		}

@@ -72,7 +72,7 @@ func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 	if o.more != nil && o.more.group != nil {
 		o.more.group.extend(g.Lease, g.Probe)
 	}
-	if g.Rank && !o.has(hardPin|softPin) {
+	if g.Rank && o.listed() {
 		o.setRank(t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent}))
 	}
 }

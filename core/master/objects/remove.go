@@ -34,7 +34,7 @@ func (o *object) unread(now lease.Instant) Outcome {
 }
 
 // Clear takes away the copies that lie on a segment, or with "" the whole object, of an object
-// that owner put and no client is reading. Missing, Unfinished, Foreign, Leased, Probed, Copying,
+// that owner put, or with the zero Client of any object, and that no client is reading. Missing, Unfinished, Foreign, Leased, Probed, Copying,
 // NoReplica.
 func (t *Table) Clear(key string, owner Client, segment string, now lease.Instant, bin *Bin) Outcome {
 	i, s, o := t.open(key)
@@ -44,7 +44,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		return Missing
 	case !o.has(complete):
 		return Unfinished
-	case !owner.is(o.creator()):
+	case owner != Client{} && !owner.is(o.creator()):
 		return Foreign
 	case o.copying():
 		return Copying
@@ -60,7 +60,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	} else {
-		t.cut(s, o, bin, func(r replica) bool { return r.on(segment) })
+		t.shed(i, s, o, bin, func(r replica) bool { return r.on(segment) })
 	}
 	return Done
 }
@@ -80,6 +80,13 @@ func (t *Table) cut(s *shard, o *object, bin *Bin, match func(replica) bool) {
 	}
 }
 
+// shed is cut, after which the policy knows whether the object is still in memory.
+func (t *Table) shed(i int, s *shard, o *object, bin *Bin, match func(replica) bool) {
+	was := o.listed()
+	t.cut(s, o, bin, match)
+	t.relist(i, s, o, was)
+}
+
 // Sweep drops the copies on dead segments of one step of a walk, and the objects that have
 // no other. It returns how many objects went. What lies on live segments, as pieces of a
 // striped copy may, is in the bin.
@@ -93,7 +100,7 @@ func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
 		}
 		for _, r := range o.several() {
 			if !r.mounted() {
-				t.cut(s, o, bin, func(r replica) bool { return !r.mounted() })
+				t.shed(i, s, o, bin, func(r replica) bool { return !r.mounted() })
 				break
 			}
 		}

@@ -51,7 +51,18 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 }
 
 // listed reports whether the policy should know an object.
-func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) }
+func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
+
+// relist tells the policy that an object has come into memory, or has left it, since it was listed or not. The caller
+// holds the lock of the shard.
+func (t *Table) relist(i int, s *shard, o *object, was bool) {
+	switch now := o.listed(); {
+	case now && !was:
+		o.setRank(t.note(i, s, t.insert(idOf(i, o), o)))
+	case was && !now:
+		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})
+	}
+}
 
 // Inserts appends the events that tell a policy of those objects, as far as they still exist.
 // With anew each is removed first.

@@ -213,13 +213,14 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 	} else {
 		t.owners.add(o.key, idOf(i, o))
 	}
-	if !o.has(hardPin | softPin) {
+	if o.listed() {
 		o.setRank(t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)}))
 	}
 }
 
 // withdraw is the counterpart of publish.
 func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
+	tell = tell && o.listed()
 	o.clear(complete)
 	t.readable.Add(-1)
 	if o.has(hardPin) {
@@ -232,7 +233,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 		o.clear(softPin)
 		delete(s.soft, o.slot())
 		t.soft.Add(-1)
-	case tell && !o.has(hardPin):
+	case tell:
 		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})
 	}
 }

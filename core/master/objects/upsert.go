@@ -72,14 +72,14 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 }
 
 // intact is how many copies an object has of which at least one is alive, 0 when another
-// one is dead: then the object is better placed anew.
+// one is dead or lies in a storage tier: then the object is placed anew.
 func (o *object) intact() int {
 	copies := o.several()
 	if copies == nil {
 		return 1
 	}
 	for i := range copies {
-		if !copies[i].alive() {
+		if !copies[i].alive() || copies[i].onTier() {
 			return 0
 		}
 	}

@@ -16,15 +16,17 @@ type View struct {
 	All []*Segment
 	// Away lists those that are absent.
 	Away []*Segment
-	// Open lists those of them that take new objects, in the same order.
+	// Open lists those of All that take new objects, in the same order. Storage tiers take copies only.
 	Open []*Segment
+	// Tiers lists those of All that are storage tiers.
+	Tiers []*Segment
 	// Ring holds the spaces of Open twice in a row, so that n of them starting anywhere
 	// are one slice. Read only.
 	Ring []alloc.SpaceID
 	// Hosts lists the hosts of Open, see Segment.Host, sorted.
 	Hosts []string
-	// Capacity is the sum of the sizes of All, OpenBytes that of Open, and Largest the biggest
-	// of Open, in bytes.
+	// Capacity is the sum of the sizes of All without Tiers, OpenBytes that of Open, and Largest the
+	// biggest of Open, in bytes.
 	Capacity, OpenBytes, Largest uint64
 
 	names      int
@@ -77,11 +79,13 @@ func (v *View) Names() int { return v.names }
 // Even reports whether every segment of Open has its full weight.
 func (v *View) Even() bool { return !v.uneven.Load() }
 
-// Used returns the bytes that objects occupy, over all segments.
+// Used returns the bytes of memory that objects occupy, over all segments.
 func (v *View) Used() uint64 {
 	var n uint64
 	for _, s := range v.All {
-		n += s.Used()
+		if !s.OnTier() {
+			n += s.Used()
+		}
 	}
 	return n
 }
@@ -107,12 +111,16 @@ func newView(mounted []*Segment) *View {
 	}
 	open := make(map[string]struct{}, len(all))
 	for _, s := range all {
-		v.Capacity += s.Size
+		if s.OnTier() {
+			v.Tiers = append(v.Tiers, s)
+		} else {
+			v.Capacity += s.Size
+		}
 		v.bySpace[s.Space] = s
 		v.byName[s.Name] = append(v.byName[s.Name], s)
 		v.byClient[s.Client] = append(v.byClient[s.Client], s)
 		v.byEndpoint[s.Endpoint] = append(v.byEndpoint[s.Endpoint], s)
-		if !s.Allocatable() {
+		if !s.Allocatable() || s.OnTier() {
 			continue
 		}
 		v.Open = append(v.Open, s)

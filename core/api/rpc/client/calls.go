@@ -82,7 +82,7 @@ func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.P
 		Client: convert.ToUUID(client), Peers: convert.Each(report.Peers[:min(len(report.Peers), rpc.MaxPeers)], convert.ToPeerReport),
 		QuietMs: convert.ToMillis(report.Quiet), PutsSince: report.PutsSince,
 	})
-	return model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch()}, err
+	return model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch(), Tiers: out.GetTiers()}, err
 }
 
 // Segments implements store.Master.

@@ -1614,7 +1614,9 @@ type PingResponse struct {
 	Status      int32  `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
 	ViewVersion uint64 `protobuf:"varint,2,opt,name=view_version,json=viewVersion,proto3" json:"view_version,omitempty"`
 	// The numbers of the master's puts divided by 2^22 are at least this; 0 is unknown.
-	Epoch         uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The master takes segments that are storage tiers.
+	Tiers         bool `protobuf:"varint,4,opt,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1668,6 +1670,13 @@ func (x *PingResponse) GetEpoch() uint64 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *PingResponse) GetTiers() bool {
+	if x != nil {
+		return x.Tiers
+	}
+	return false
 }
 
 type SegmentsRequest struct {
@@ -4884,11 +4893,12 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\rR\x04done\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x17\n" +
-	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"_\n" +
+	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"u\n" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x11\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05tiers\x18\x04 \x01(\bR\x05tiers\"\x11\n" +
 	"\x0fSegmentsRequest\"\xd8\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +

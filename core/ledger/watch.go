@@ -1,0 +1,67 @@
+package ledger
+
+import (
+	"fmt"
+)
+
+// Watcher learns what becomes of the puts of a ledger.
+type Watcher interface {
+	// Settled is called when a batch is applied, for each put that it changed; Gone says that the put is gone. It runs
+	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
+	Settled(p Put, s State)
+}
+
+// Gone is the state of a put that a ledger does not have.
+const Gone State = 0
+
+// Watch makes w learn of all later batches, in place of the watcher before; nil ends that.
+func (l *Log) Watch(w Watcher) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watcher = w
+}
+
+// watched tells the watcher what a batch has staged. The caller holds the lock.
+func (l *Log) watched() {
+	if l.watcher == nil {
+		return
+	}
+	for p, m := range l.index.staged {
+		l.watcher.Settled(p, m.state)
+	}
+}
+
+// Find returns what the ledger has of a put. ok is false for a put that it does not have. The error is ErrDamaged.
+func (l *Log) Find(p Put) (e Entry, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, ok := l.index.settled(p)
+	if !ok {
+		return Entry{}, false, nil
+	}
+	c := cursor{}
+	v, o, err := l.object(&c, p, m)
+	if err != nil {
+		return Entry{}, false, err
+	}
+	e = Entry{Version: v, State: m.state, Object: o.clone()}
+	if m.commit != 0 {
+		c.b = l.mem.Bytes()[m.commit:l.area.end()]
+		e.Ended, e.Ending = true, c.commit()
+		if c.bad {
+			return Entry{}, false, fmt.Errorf("%w: the end of put %d at byte %d cannot be decoded", ErrDamaged, p, m.commit)
+		}
+	}
+	return e, true, nil
+}
+
+// Puts returns all puts with their states, in no order.
+func (l *Log) Puts() map[Put]State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[Put]State, l.index.count())
+	for p, m := range l.index.all() {
+		all[p] = m.state
+	}
+	return all
+}

@@ -1,0 +1,419 @@
+package tier
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/tier"
+)
+
+const (
+	// forgetTimeout bounds one call of Forget.
+	forgetTimeout = 10 * time.Second
+	// scanBatch is how many records are scanned at once.
+	scanBatch = 4096
+)
+
+// Disk is a started tier together with the ledger of its segment. Safe for concurrent use.
+type Disk struct {
+	tier   tier.Tier
+	volume tier.Volume
+	log    *slog.Logger
+	ops    *queue
+	reaper sync.WaitGroup
+	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	ledger *ledger.Log
+	at     map[ledger.Put]place
+	values map[ledger.Put]ledger.Put // the put of each value that is here, to that of its copy
+	gone   []ledger.Put              // puts that the ledger has lost, and whose records are to be forgotten
+	wake   chan struct{}             // capacity 1: gone is not empty
+	idle   chan struct{}             // closed while nothing is to be forgotten
+	failed error                     // of the last Forget
+	ranked bool                      // a Ranking takes the events
+	events []event                   // that it has not taken yet
+}
+
+// place is where the record of a put lies, and the put of its value.
+type place struct {
+	at    tier.Locator
+	value ledger.Put
+}
+
+// Open joins a started tier with a ledger. Where the ledger is new and the tier has records, it gets these. staging is
+// memory that reads and writes use; fd is its descriptor, -1 for none. Close ends the use of the tier, which the caller
+// stops then.
+func Open(ctx context.Context, t tier.Tier, l *ledger.Log, staging []byte, fd int, log *slog.Logger) (*Disk, error) {
+	if err := t.Register(ctx, tier.Region{ID: stagingRegion, Mem: staging, FD: fd}); err != nil {
+		return nil, fmt.Errorf("storage tier: register the staging memory: %w", err)
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d := &Disk{
+		tier: t, volume: t.Volume(), log: log, ops: newQueue(t), stop: stop, ledger: l,
+		at: map[ledger.Put]place{}, values: map[ledger.Put]ledger.Put{}, wake: make(chan struct{}, 1), idle: make(chan struct{}),
+	}
+	close(d.idle)
+	if err := d.scan(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	d.reaper.Go(func() { d.ops.run(run) })
+	d.reaper.Go(func() { d.forget(run) })
+	d.Follow(l)
+	return d, nil
+}
+
+// stagingRegion is the region of the staging memory.
+const stagingRegion tier.RegionID = 1
+
+// Close ends the use of the tier once it was stopped, or ctx ends.
+func (d *Disk) Close() {
+	d.stop()
+	d.reaper.Wait()
+}
+
+// Segment returns the segment that the volume of a tier is.
+func Segment(v tier.Volume) model.SegmentID {
+	return model.SegmentID{Hi: binary.BigEndian.Uint64(v.ID[:8]), Lo: binary.BigEndian.Uint64(v.ID[8:])}
+}
+
+// Volume returns what the tier opened.
+func (d *Disk) Volume() tier.Volume { return d.volume }
+
+// Len returns how many copies are here.
+func (d *Disk) Len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.at)
+}
+
+// Has reports whether a value is here.
+func (d *Disk) Has(value ledger.Put) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.values[value]
+	return ok
+}
+
+// Stats returns those of the tier.
+func (d *Disk) Stats(ctx context.Context) (tier.Stats, error) { return d.tier.Stats(ctx) }
+
+// Fits reports whether the tier can keep an object.
+func (d *Disk) Fits(name string, size uint64) bool {
+	return name != "" && len(name) <= tier.MaxKey && size > 0 && size <= d.volume.MaxRecord
+}
+
+// entry returns what the ledger has of a put.
+func (d *Disk) entry(p ledger.Put) (ledger.Entry, error) {
+	d.mu.Lock()
+	l := d.ledger
+	d.mu.Unlock()
+	e, ok, err := l.Find(p)
+	if err == nil && !ok {
+		err = errs.New(errs.ObjectNotFound, "", "the ledger of the tier has no put %d", p)
+	}
+	return e, err
+}
+
+// record returns the record of a put. Its version is that of the value, then that of the copy.
+func record(e *ledger.Entry, sum model.Checksum) tier.Record {
+	return tier.Record{
+		Key: []byte(e.Name), Version: tier.Version{Epoch: uint64(e.Value), Put: uint64(e.Put)}, Size: e.Size,
+		Sum: uint32(sum.Value), Summed: sum.Kind == model.ChecksumCRC32C,
+	}
+}
+
+// Write makes the record of a put that the ledger has, from the whole value in buffer, with its checksum. kept is that of
+// Read. ChecksumMismatch if the bytes are damaged, NoAvailableHandle if the tier is full.
+func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buffer *memory.Buffer) (kept bool, err error) {
+	e, err := d.entry(p)
+	if err != nil {
+		return false, err
+	}
+	c, kept, err := d.ops.do(ctx, tier.Op{Kind: tier.Write, Record: record(&e, sum), Local: [][]byte{buffer.Bytes()}, Deadline: deadline(ctx)}, buffer)
+	if err != nil {
+		return kept, err
+	}
+	d.mu.Lock()
+	d.at[p], d.values[e.Value] = place{c.At, e.Value}, p
+	d.note(evict.Insert, p)
+	l := d.ledger
+	d.mu.Unlock()
+	if _, ok, err := l.Find(p); err != nil || !ok { // It went meanwhile, and the watcher did not find the record.
+		d.Settled(p, ledger.Gone)
+		return kept, errs.New(errs.ObjectNotFound, "", "the object was removed while it was saved")
+	}
+	return kept, nil
+}
+
+// Read reads a part of the value of a put into buffer, for a reader who waits. The bytes of a whole value that has a
+// checksum were verified against it. kept says that the storage may still touch the buffer, which is released when that is
+// over; else the caller releases it. ObjectNotFound if there is no such record.
+func (d *Disk) Read(ctx context.Context, p ledger.Put, offset uint64, buffer *memory.Buffer) (kept bool, err error) {
+	e, err := d.entry(p)
+	if err != nil {
+		return false, err
+	}
+	if n := uint64(len(buffer.Bytes())); offset > e.Size || n > e.Size-offset {
+		return false, errs.New(errs.InvalidParams, "", "%d bytes at %d are not part of an object of %d bytes", n, offset, e.Size)
+	}
+	d.mu.Lock()
+	at, ok := d.at[p]
+	d.note(evict.Access, p)
+	d.mu.Unlock()
+	if !ok {
+		return false, errs.New(errs.ObjectNotFound, "", "the tier has no record of put %d", p)
+	}
+	_, kept, err = d.ops.do(ctx, tier.Op{
+		Kind: tier.Read, Record: record(&e, e.Checksum), At: at.at, Offset: offset, Local: [][]byte{buffer.Bytes()}, Urgent: true, Deadline: deadline(ctx),
+	}, buffer)
+	return kept, err
+}
+
+func deadline(ctx context.Context) time.Time {
+	d, _ := ctx.Deadline()
+	return d
+}
+
+// Follow makes a ledger that of the tier. Records that it does not have are forgotten.
+func (d *Disk) Follow(l *ledger.Log) {
+	d.mu.Lock()
+	d.ledger = l
+	d.mu.Unlock()
+	l.Watch(d)
+	have := l.Puts()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p := range d.at {
+		if have[p] == ledger.Gone {
+			d.lose(p)
+		}
+	}
+}
+
+// Settled implements ledger.Watcher.
+func (d *Disk) Settled(p ledger.Put, s ledger.State) {
+	if s != ledger.Gone {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lose(p)
+}
+
+// lose has the record of a put forgotten. The caller holds the lock.
+func (d *Disk) lose(p ledger.Put) {
+	if _, ok := d.at[p]; !ok {
+		return
+	}
+	if len(d.gone) == 0 {
+		d.idle = make(chan struct{})
+	}
+	d.gone = append(d.gone, p)
+	d.note(evict.Remove, p)
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Settle returns once the records of all puts that are gone from the ledger are forgotten.
+func (d *Disk) Settle(ctx context.Context) error {
+	d.mu.Lock()
+	idle := d.idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.failed
+	case <-ctx.Done():
+		return fmt.Errorf("the storage tier does not forget: %w", ctx.Err())
+	}
+}
+
+// forget forgets records until ctx ends. What fails is tried again with the next.
+func (d *Disk) forget(ctx context.Context) {
+	for {
+		select {
+		case <-d.wake:
+		case <-ctx.Done():
+			return
+		}
+		d.mu.Lock()
+		puts, locators := d.gone, make([]tier.Locator, 0, len(d.gone))
+		for _, p := range puts {
+			locators = append(locators, d.at[p].at)
+		}
+		d.mu.Unlock()
+		call, cancel := context.WithTimeout(ctx, forgetTimeout)
+		err := d.tier.Forget(call, locators)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("a storage tier does not forget what was removed; the node tries again when more is removed", "records", len(locators), "error", err)
+		}
+		d.forgotten(puts, err)
+	}
+}
+
+func (d *Disk) forgotten(puts []ledger.Put, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed = err; err == nil {
+		for _, p := range puts {
+			if at, ok := d.at[p]; ok && d.values[at.value] == p {
+				delete(d.values, at.value)
+			}
+			delete(d.at, p)
+		}
+		d.gone = append([]ledger.Put(nil), d.gone[len(puts):]...)
+	}
+	if len(d.gone) == 0 || err != nil {
+		select {
+		case <-d.idle:
+		default:
+			close(d.idle)
+		}
+	}
+	if len(d.gone) > 0 && err == nil {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Lost returns the names of the copies that the ledger calls complete and of which the tier has no record.
+func (d *Disk) Lost() []string {
+	d.mu.Lock()
+	l := d.ledger
+	d.mu.Unlock()
+	var names []string
+	for p, s := range l.Puts() {
+		d.mu.Lock()
+		_, ok := d.at[p]
+		d.mu.Unlock()
+		if ok || s != ledger.Complete {
+			continue
+		}
+		if e, ok, err := l.Find(p); ok && err == nil {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// scan finds the records of the tier. A ledger that never had a master gets them; of any other ledger, the records count
+// that it has, and the rest is forgotten.
+func (d *Disk) scan(ctx context.Context) error {
+	fresh := d.ledger.Fenced() == 0 && d.ledger.Len() == 0
+	rebuilt := rebuild{log: d.ledger, size: d.ledger.Identity().Size}
+	var strays []tier.Locator
+	found := make([]tier.Found, scanBatch)
+	for from := (tier.Cursor{}); ; {
+		n, next, err := d.tier.Scan(ctx, from, found)
+		if err != nil {
+			return fmt.Errorf("storage tier: scan: %w", err)
+		}
+		if n == 0 {
+			break
+		}
+		for _, f := range found[:n] {
+			p := ledger.Put(f.Record.Version.Put)
+			var known bool
+			if fresh {
+				known = rebuilt.add(&f.Record)
+			} else if known, err = d.claims(p, &f.Record); err != nil {
+				return err
+			}
+			if _, twice := d.at[p]; !known || twice {
+				strays = append(strays, f.At)
+				continue
+			}
+			value := ledger.Put(f.Record.Version.Epoch)
+			d.at[p], d.values[value] = place{f.At, value}, p
+		}
+		from = next
+	}
+	err := rebuilt.flush()
+	if err == nil && len(strays) > 0 {
+		err = d.tier.Forget(ctx, strays)
+	}
+	if err == nil {
+		d.log.Info("storage tier opened", "segment", Segment(d.volume).String(), "capacity", memory.Human(d.volume.Capacity), "objects", len(d.at),
+			"forgotten", len(strays), "ledger_made_again", fresh && len(d.at) > 0)
+	}
+	return err
+}
+
+// claims reports whether the ledger has the put of a record as the record says it is.
+func (d *Disk) claims(p ledger.Put, r *tier.Record) (bool, error) {
+	e, ok, err := d.ledger.Find(p)
+	if err != nil || !ok {
+		return false, err
+	}
+	return e.Name == string(r.Key) && e.Size == r.Size && e.State != ledger.Writing, nil
+}
+
+// rebuild writes a ledger from records.
+type rebuild struct {
+	log        *ledger.Log
+	size, next uint64 // of the segment, and its first free offset
+	seq        ledger.Seq
+	batch      ledger.Batch
+	failed     error
+}
+
+const (
+	// rebuildEpoch is that of a ledger made from records: the lowest one, before any master.
+	rebuildEpoch ledger.Epoch = 1
+	// rebuildBatch is the size of its batches, in bytes.
+	rebuildBatch = 256 << 10
+)
+
+// add enters a record, and reports whether there was space.
+func (r *rebuild) add(rec *tier.Record) bool {
+	if r.failed != nil || rec.Size > r.size-r.next {
+		return false
+	}
+	p, e := ledger.Put(rec.Version.Put), ledger.Ending{}
+	if rec.Summed {
+		e.Checksum = model.Checksum{Kind: model.ChecksumCRC32C, Value: uint64(rec.Sum)}
+	}
+	r.batch.Begin(p, &ledger.Object{
+		Name: string(rec.Key), Size: rec.Size, Value: ledger.Put(rec.Version.Epoch), Flags: ledger.Copied, Parts: 1,
+		Extents: []ledger.Extent{{Offset: r.next, Length: rec.Size}},
+	})
+	r.batch.Commit(p, e)
+	r.next += (rec.Size + 4095) &^ 4095
+	r.next = min(r.next, r.size)
+	if r.batch.Size() >= rebuildBatch {
+		r.failed = r.flush()
+	}
+	return r.failed == nil
+}
+
+func (r *rebuild) flush() error {
+	if r.failed != nil || r.next == 0 {
+		return r.failed
+	}
+	if r.seq == 0 {
+		if _, err := r.log.Fence(rebuildEpoch, 0); err != nil {
+			return err
+		}
+	}
+	r.seq++
+	_, err := r.log.Append(r.batch.Bytes(rebuildEpoch, r.seq))
+	r.batch.Reset()
+	return err
+}
