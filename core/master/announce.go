@@ -2,7 +2,6 @@ package master
 
 import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -91,10 +90,10 @@ func (s *Service) announce(name, group string, readable bool) {
 func (s *Service) say(name, group string, readable bool) {
 	tenant, key := model.DefaultTenant, name
 	if s.tenants != nil {
-		if t, k, ok := quota.Split(name); ok {
+		if t, k, ok := model.SplitKey(name); ok {
 			tenant, key = t, k
 		}
-		if _, g, ok := quota.Split(group); ok {
+		if _, g, ok := model.SplitKey(group); ok {
 			group = g
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/drain"
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -136,7 +135,7 @@ func (p drainPool) Units(segment string, cursor uint64, dst []drain.Unit) ([]dra
 	for _, l := range found {
 		u := drain.Unit{Tenant: model.DefaultTenant, Key: l.Key, Size: l.Size, Blocked: blockedBy(l.Out)}
 		if p.s.tenants != nil {
-			if t, k, ok := quota.Split(l.Key); ok {
+			if t, k, ok := model.SplitKey(l.Key); ok {
 				u.Tenant, u.Key = t, k
 			}
 		}

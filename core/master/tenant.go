@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/mooncake-go/mooncake/core/master/metrics"
-	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -20,7 +19,7 @@ func (c scope) name(key model.Key) string {
 	if !c.on {
 		return key
 	}
-	return quota.Scope(c.tenant, key)
+	return model.ScopedKey(c.tenant, key)
 }
 
 // key is the counterpart of name; ok is false for a key of another tenant.
@@ -28,7 +27,7 @@ func (c scope) key(name string) (key model.Key, ok bool) {
 	if !c.on {
 		return name, true
 	}
-	t, key, ok := quota.Split(name)
+	t, key, ok := model.SplitKey(name)
 	return key, ok && t == c.tenant
 }
 

@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -51,8 +52,7 @@ type place struct {
 }
 
 // Open joins a started tier with a ledger. Where the ledger is new and the tier has records, it gets these. staging is
-// memory that reads and writes use; fd is its descriptor, -1 for none. Close ends the use of the tier, which the caller
-// stops then.
+// memory that reads and writes use; fd is its descriptor, -1 for none. The tier stays started until after Close.
 func Open(ctx context.Context, t tier.Tier, l *ledger.Log, staging []byte, fd int, log *slog.Logger) (*Disk, error) {
 	if err := t.Register(ctx, tier.Region{ID: stagingRegion, Mem: staging, FD: fd}); err != nil {
 		return nil, fmt.Errorf("storage tier: register the staging memory: %w", err)
@@ -76,10 +76,17 @@ func Open(ctx context.Context, t tier.Tier, l *ledger.Log, staging []byte, fd in
 // stagingRegion is the region of the staging memory.
 const stagingRegion tier.RegionID = 1
 
-// Close ends the use of the tier once it was stopped, or ctx ends.
-func (d *Disk) Close() {
+// Close ends the use of the tier. When it returns an error, the tier may still touch the staging memory.
+func (d *Disk) Close(ctx context.Context) error {
+	d.mu.Lock()
+	l := d.ledger
+	d.mu.Unlock()
+	l.Watch(nil)
+	err := d.tier.Flush(ctx)
+	err = errors.Join(err, d.tier.Deregister(ctx, stagingRegion))
 	d.stop()
 	d.reaper.Wait()
+	return err
 }
 
 // Segment returns the segment that the volume of a tier is.

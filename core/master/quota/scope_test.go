@@ -15,23 +15,23 @@ func TestScope(t *testing.T) {
 		{"t", "k", "\x00t\x00k"},
 		{"t", "\x00", "\x00t\x00\x00"},
 	} {
-		require.Equal(t, c.scoped, Scope(c.tenant, c.key))
-		tenant, key, ok := Split(c.scoped)
+		require.Equal(t, c.scoped, model.ScopedKey(c.tenant, c.key))
+		tenant, key, ok := model.SplitKey(c.scoped)
 		require.True(t, ok)
 		require.Equal(t, []string{c.tenant, c.key}, []string{tenant, key})
 		require.Equal(t, c.tenant, Owner(c.scoped))
 	}
-	require.Equal(t, "k", Scope("", "k"), "the default tenant needs no name")
+	require.Equal(t, "k", model.ScopedKey("", "k"), "the default tenant needs no name")
 	for _, bad := range []string{"\x00", "\x00t", "\x00\x00k", "\x00\x00", "\x00default\x00k"} {
-		_, _, ok := Split(bad)
+		_, _, ok := model.SplitKey(bad)
 		require.False(t, ok, "%q", bad)
 	}
 }
 
 func TestTheCommonCaseAllocatesNothing(t *testing.T) {
-	scoped := Scope("t", "some key")
+	scoped := model.ScopedKey("t", "some key")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if Scope(model.DefaultTenant, "some key") != "some key" || Owner(scoped) != "t" {
+		if model.ScopedKey(model.DefaultTenant, "some key") != "some key" || Owner(scoped) != "t" {
 			t.Fail()
 		}
 	}))
@@ -46,14 +46,14 @@ func FuzzScope(f *testing.F) {
 	f.Add("\x00t\x00k", "")
 	f.Fuzz(func(t *testing.T, tenant, key string) {
 		for _, s := range []string{tenant, key, "\x00" + key, "\x00" + tenant + "\x00" + key} {
-			if owner, what, ok := Split(s); ok {
-				require.Equal(t, s, Scope(owner, what))
+			if owner, what, ok := model.SplitKey(s); ok {
+				require.Equal(t, s, model.ScopedKey(owner, what))
 			}
 		}
 		if model.ValidateTenant(tenant) != nil {
 			return
 		}
-		owner, what, ok := Split(Scope(tenant, key))
+		owner, what, ok := model.SplitKey(model.ScopedKey(tenant, key))
 		require.True(t, ok)
 		if tenant == "" {
 			tenant = model.DefaultTenant

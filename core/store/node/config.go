@@ -53,6 +53,8 @@ type Config struct {
 	// Kept keeps the memory that the node allocates beyond the life of this process, nil for none. What
 	// is kept stays mounted when the node stops.
 	Kept *Kept
+	// Tiers are the node's storage tiers, nil for none.
+	Tiers *Tiers
 	// Root is the file system from which the node reads memory limits, the machine's own if nil.
 	Root fs.FS
 }

@@ -78,7 +78,15 @@ func (c *cell) join(ctx context.Context) {
 	case err == nil:
 		c.mounted.Store(true)
 		c.joined.Store(true)
-		c.fetching.Do(func() { c.loop.Go(func() { c.tasks.run(ctx) }) })
+		c.fetching.Do(func() {
+			c.loop.Go(func() { c.tasks.run(ctx) })
+			if c.saves != nil {
+				c.loop.Go(func() {
+					c.saves.clearLost(ctx)
+					c.saves.run(ctx)
+				})
+			}
+		})
 		c.entered(ctx, late)
 	case late && !known && ctx.Err() == nil:
 		c.deps.Log.Warn("mounting failed, trying on", "error", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -30,14 +32,18 @@ func (c *cell) mount(ctx context.Context, segments []*segment) error {
 		s.mounted = true // Also when the answer is lost.
 	}
 	c.mu.Unlock()
-	err := c.attach(ctx, c.staying()) // All of them: a master that has forgotten the node forgot the others, too.
+	all, err := c.attachable(ctx) // All of them: a master that has forgotten the node forgot the others, too.
+	if err != nil {
+		return err
+	}
+	err = c.attach(ctx, all)
 	if !errs.Is(err, errs.NotSupported) {
 		return err
 	}
 	if !c.plain.Swap(true) {
 		c.deps.Log.Warn("this master keeps no ledgers: after it restarts, what lies here is lost", "error", err)
 	}
-	for _, s := range c.staying() {
+	for _, s := range all {
 		c.disown(s, err)
 		s.guard.Enforce(false)
 	}
@@ -175,8 +181,16 @@ func (n *Node) wipe(s *segment, cause error) {
 	n.deps.Log.Error("the objects of a segment are lost: its ledger cannot be used", "segment", s.ID.String(), "error", cause)
 	fresh.SetGuard(&s.guard.Guard)
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	s.ledger, s.acked, s.wiped = fresh, 0, true
+	n.mu.Unlock()
+	if s.tier == nil {
+		n.saves.watch(s)
+		return
+	}
+	s.tier.disk.Follow(fresh)
+	if err := os.Remove(s.tier.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.deps.Log.Error("the ledger of a storage tier is not removed", "file", s.tier.file, "error", err)
+	}
 }
 
 // disown empties the ledger of a segment that a master without ledgers is about to use: what it says would be wrong.
@@ -263,7 +277,11 @@ func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 func (n *Node) settle(ctx context.Context, s *segment) error {
 	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
 	defer cancel()
-	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), s.guard.Settle(ctx, strayGrace))
+	err := s.guard.Settle(ctx, strayGrace)
+	if err == nil && s.tier != nil {
+		err = s.tier.disk.Settle(ctx)
+	}
+	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), err)
 }
 
 // acknowledge lets the master know that the ledger of a segment has a batch, once no peer writes any more where the

@@ -144,8 +144,10 @@ func (n *Node) Replace(ctx context.Context, o MountOptions, grace time.Duration)
 	return ids, n.UnmountSegments(ctx, old, grace)
 }
 
-// Segments lists the contributed segments, without those that are being unmounted.
-func (n *Node) Segments() []model.Segment { return described(n.staying()) }
+// Segments lists the segments of memory, without those that are being unmounted.
+func (n *Node) Segments() []model.Segment {
+	return described(slices.DeleteFunc(n.staying(), func(s *segment) bool { return s.tier != nil }))
+}
 
 func described(segments []*segment) []model.Segment {
 	var out []model.Segment

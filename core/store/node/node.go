@@ -29,6 +29,8 @@ type Node struct {
 	engine  *transfer.Engine
 	deps    session.Deps
 	tasks   *taskRunner
+	saves   *saver
+	staging staging
 
 	startStop sync.Mutex // held by Begin and Stop
 	cancel    context.CancelFunc
@@ -57,6 +59,7 @@ type cell struct {
 	joined    atomic.Bool   // the memory was mounted once
 	attempts  atomic.Uint64 // completed attempts to join
 	mounted   atomic.Bool
+	tierless  atomic.Bool          // the master takes no storage tiers
 	remount   chan struct{}        // capacity 1: the master does not know the node
 	attached  chan struct{}        // capacity 1: a segment was attached
 	plain     atomic.Bool          // the master keeps no ledgers
@@ -99,6 +102,9 @@ func New(cfg Config, deps session.Deps) (*Node, error) {
 	})
 	n.refused = &refusals{total: r.Counter("mooncake_node_writes_refused_total", "Writes of peers that were refused because no unfinished put had the memory.")}
 	n.tasks = newTaskRunner(n, &r)
+	if cfg.Tiers.enabled() {
+		n.saves = newSaver(n, &r)
+	}
 	if r.Err != nil {
 		n.closeSession()
 		return nil, errs.Wrap(errs.Internal, "store node: register metrics", r.Err)
@@ -129,7 +135,11 @@ func (n *Node) Begin(ctx context.Context) error {
 		return errs.New(errs.Internal, "store node: start", "it is started already")
 	}
 	masters := n.soonKnown(ctx)
-	if err := n.allocate(ctx); err != nil {
+	err := n.allocate(ctx)
+	if err == nil {
+		err = n.openTiers(ctx)
+	}
+	if err != nil {
 		err = errors.Join(err, n.leave(context.WithoutCancel(ctx)))
 		n.closeSession()
 		return err
@@ -189,11 +199,13 @@ func (n *Node) Mounted() bool {
 // Health reports whether the master answers, without asking it.
 func (n *Node) Health() session.Health { return n.session.Health() }
 
-// Size is the number of bytes contributed.
+// Size is the number of bytes of memory contributed.
 func (n *Node) Size() uint64 {
 	total := uint64(0)
 	for _, s := range n.staying() {
-		total += s.Size
+		if s.tier == nil {
+			total += s.Size
+		}
 	}
 	return total
 }

@@ -23,6 +23,7 @@ type segment struct {
 	mem     []byte
 	memory  *memory.Block      // nil for memory that a caller owns
 	loan    *loan              // nil for memory of the node
+	tier    *Tier              // nil for memory
 	region  transport.RegionID // 0 before it is registered
 	mounted bool               // the master may know it
 	leaving bool               // it is being unmounted
@@ -47,6 +48,9 @@ type loan struct {
 func (s *segment) release() error {
 	if s.memory != nil {
 		return s.memory.Close()
+	}
+	if s.tier != nil {
+		return nil // closeTiers ends it.
 	}
 	if s.loan.users.Add(-1) == 0 && s.loan.freed != nil {
 		s.loan.freed()
@@ -192,6 +196,7 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	s.guard.Enforce(s.ledger.Fenced() != 0) // The master of the process before may have let puts begin.
 	s.acked, m.Guard = s.ledger.Seq(), s.guard
 	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
+	n.saves.watch(s)
 	if s.region, err = n.engine.Register(ctx, m); err != nil {
 		return err
 	}
@@ -350,6 +355,10 @@ func (n *Node) settleCells(ctx context.Context) error {
 	var loose []*segment
 	total := uint64(0)
 	for _, s := range n.staying() {
+		if s.tier != nil {
+			n.assign(s, nil, nil)
+			continue
+		}
 		if s.cell != unassigned && s.of != n.count {
 			n.wipe(s, fmt.Errorf("it is that of cell %d of %d, and the pool has %d cells now", s.cell, s.of, n.count))
 			s.cell = unassigned

@@ -8,7 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
-	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -18,9 +17,14 @@ import (
 // copyBuffer bounds the memory of one copy, in bytes.
 const copyBuffer = 16 << 20
 
-// copy carries out one copy or move. It compares what it read with the object's checksum before the
-// new replicas become readable, so that damage does not spread.
+// copy is copyAt of a copy or move that any master has assigned.
 func (t *taskRunner) copy(ctx context.Context, a *model.Assignment) error {
+	return t.copyAt(ctx, t.master, a)
+}
+
+// copyAt carries out one copy or move at a master. It compares what it read with the object's checksum before the
+// new replicas become readable, so that damage does not spread.
+func (t *taskRunner) copyAt(ctx context.Context, m store.Master, a *model.Assignment) error {
 	spec := &a.Spec
 	caller := model.Caller{Client: t.session.ID(), Tenant: spec.Tenant}
 	op := "store node: " + spec.Kind.String() + " " + store.Quote(spec.Key)
@@ -29,8 +33,10 @@ func (t *taskRunner) copy(ctx context.Context, a *model.Assignment) error {
 		return errs.WithHint(errs.New(errs.ObjectHasReplicationTask, op, "this node is at another copy of it"), "try again when that is over")
 	}
 	defer t.unclaim(what)
-	plan, err := session.Ask(ctx, t.session, "CopyStart", func(ctx context.Context) (model.CopyPlan, error) {
-		return t.master.CopyStart(ctx, caller, spec.Kind, spec.Key, spec.Source, spec.Targets)
+	var plan model.CopyPlan
+	err := t.masterDo(ctx, m, "CopyStart", func(ctx context.Context, m store.Master) (err error) {
+		plan, err = m.CopyStart(ctx, caller, spec.Kind, spec.Key, spec.Source, spec.Targets)
+		return err
 	})
 	if err != nil {
 		return errs.Wrap(errs.CodeOf(err), op, err)
@@ -42,11 +48,11 @@ func (t *taskRunner) copy(ctx context.Context, a *model.Assignment) error {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	name, call := "CopyEnd", t.master.CopyEnd
+	name, call := "CopyEnd", store.Master.CopyEnd
 	if moved != nil {
-		name, call = "CopyRevoke", t.master.CopyRevoke
+		name, call = "CopyRevoke", store.Master.CopyRevoke
 	}
-	err = session.Do(end, t.session, name, func(ctx context.Context) error { return call(ctx, caller, spec.Kind, spec.Key) })
+	err = t.masterDo(end, m, name, func(ctx context.Context, m store.Master) error { return call(m, ctx, caller, spec.Kind, spec.Key) })
 	if moved != nil {
 		err = moved
 	}
@@ -63,6 +69,9 @@ func (t *taskRunner) move(ctx context.Context, plan *model.CopyPlan) error {
 		if n := plan.Targets[i].Bytes(); n != size {
 			return errs.New(errs.InvalidReplica, "", "the master gave %d bytes of space for %d", n, size)
 		}
+	}
+	if onTier(plan) {
+		return t.moveWhole(ctx, plan)
 	}
 	deadline, _ := ctx.Deadline()
 	buf := make([]byte, min(size, copyBuffer))
@@ -89,12 +98,17 @@ func (t *taskRunner) move(ctx context.Context, plan *model.CopyPlan) error {
 		}
 		t.bytes.Add(float64(len(buf)))
 	}
-	if plan.Checksum.Kind == model.ChecksumCRC32C && uint64(checksum) != plan.Checksum.Value {
-		t.mismatches.Inc()
-		return errs.New(errs.ChecksumMismatch, "", "the replica on %s has the checksum %08x, not %08x: it is damaged and was not copied",
-			plan.Source.Endpoint, checksum, plan.Checksum.Value)
+	return t.verify(plan, checksum)
+}
+
+// verify compares the checksum of what was read with that of the object.
+func (t *taskRunner) verify(plan *model.CopyPlan, checksum uint32) error {
+	if plan.Checksum.Kind != model.ChecksumCRC32C || uint64(checksum) == plan.Checksum.Value {
+		return nil
 	}
-	return nil
+	t.mismatches.Inc()
+	return errs.New(errs.ChecksumMismatch, "", "the replica on %s has the checksum %08x, not %08x: it is damaged and was not copied",
+		plan.Source.Endpoint, checksum, plan.Checksum.Value)
 }
 
 // transfer carries out requests and returns the error that fragment.Outcome chooses.

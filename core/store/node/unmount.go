@@ -197,7 +197,7 @@ func (n *Node) ending(ctx context.Context, segments []*segment) []*segment {
 		if s.leaving {
 			going = append(going, s)
 		}
-		if s.leaving || !s.kept {
+		if s.leaving || !s.kept && s.tier == nil {
 			out = append(out, s)
 		}
 	}
@@ -216,7 +216,7 @@ func (n *Node) leave(ctx context.Context) error {
 		return nil
 	}
 	n.sayGoodbye(ctx, segments, published)
-	err := n.free(ctx, segments)
+	err := errors.Join(n.closeTiers(ctx), n.free(ctx, segments))
 	n.remove(segments)
 	if published && n.cfg.SharedEngine {
 		ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)

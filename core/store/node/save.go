@@ -1,0 +1,372 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
+	"github.com/mooncake-go/mooncake/core/store/session"
+	disk "github.com/mooncake-go/mooncake/core/tier"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
+)
+
+const (
+	// saveWorkers is how many objects are copied to the tiers, or back, at the same time.
+	saveWorkers = 4
+	// saveTimeout bounds one copy.
+	saveTimeout = 30 * time.Second
+	// tendTick is how often the used share of the tiers is compared with the watermarks.
+	tendTick = 200 * time.Millisecond
+)
+
+// saver copies the objects of this node's memory to its tiers, in the order in which they were put, and those that are
+// read there back into memory. It learns of puts from the ledgers.
+type saver struct {
+	*Node
+	mu      sync.Mutex
+	queue   []saving
+	room    chan struct{} // capacity 1: the queue has something
+	making  sync.Mutex    // held while a tier is evicted
+	hits    map[ledger.Put]int
+	running sync.WaitGroup
+
+	saved, failed, dropped, promoted, evicted, savedBytes prometheus.Counter
+}
+
+// saving is a put of one of the node's segments: of memory, to be saved, or of a tier, to be promoted.
+type saving struct {
+	from *segment
+	put  ledger.Put
+}
+
+func newSaver(n *Node, r *promreg.Registry) *saver {
+	s := &saver{
+		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]int{},
+		saved:      r.Counter("mooncake_node_tier_saved_total", "Objects copied to storage tiers."),
+		savedBytes: r.Counter("mooncake_node_tier_saved_bytes_total", "Bytes copied to storage tiers."),
+		failed:     r.Counter("mooncake_node_tier_failed_total", "Copies to storage tiers, or back, that failed."),
+		dropped:    r.Counter("mooncake_node_tier_dropped_total", "Objects that were not saved because too many waited."),
+		promoted:   r.Counter("mooncake_node_tier_promoted_total", "Objects copied from storage tiers back into memory."),
+		evicted:    r.Counter("mooncake_node_tier_evicted_bytes_total", "Bytes evicted from storage tiers."),
+	}
+	return s
+}
+
+// watcher makes the saver learn of the puts of one segment of memory.
+type watcher struct {
+	*saver
+	from *segment
+}
+
+// Settled implements ledger.Watcher.
+func (w watcher) Settled(p ledger.Put, s ledger.State) {
+	if s == ledger.Complete {
+		w.add(saving{w.from, p})
+	}
+}
+
+// watch makes the saver learn of the puts of a segment, beginning with those that are there.
+func (s *saver) watch(from *segment) {
+	if s == nil {
+		return // There are no tiers.
+	}
+	l := from.ledger
+	l.Watch(watcher{s, from})
+	var there []ledger.Put
+	for p, state := range l.Puts() {
+		if state == ledger.Complete {
+			there = append(there, p)
+		}
+	}
+	slices.Sort(there)
+	for _, p := range there {
+		s.add(saving{from, p})
+	}
+}
+
+// add puts an object at the end of the queue. A queue that is full gives up the object that waits longest.
+func (s *saver) add(x saving) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) >= s.cfg.Tiers.QueueLimit {
+		s.queue = s.queue[1:]
+		s.dropped.Inc()
+	}
+	s.queue = append(s.queue, x)
+	signal(s.room)
+}
+
+func (s *saver) next() (x saving, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return saving{}, false
+	}
+	x = s.queue[0]
+	if s.queue = s.queue[1:]; len(s.queue) > 0 {
+		signal(s.room)
+	} else {
+		s.queue = nil
+	}
+	return x, true
+}
+
+// run saves until the context ends.
+func (s *saver) run(ctx context.Context) {
+	for range saveWorkers {
+		s.running.Go(func() {
+			for {
+				select {
+				case <-s.room:
+				case <-ctx.Done():
+					return
+				}
+				if x, ok := s.next(); ok {
+					s.copy(ctx, x)
+				}
+			}
+		})
+	}
+	s.running.Go(func() { s.tend(ctx) })
+	s.running.Wait()
+}
+
+// copy saves or promotes one object.
+func (s *saver) copy(ctx context.Context, x saving) {
+	e, ok, err := s.ledgerOf(x.from).Find(x.put)
+	if err != nil || !ok || e.State != ledger.Complete || e.Parts != 1 {
+		return // It went, or it is a part of an object.
+	}
+	tenant, key, ok := model.SplitKey(e.Name)
+	if !ok {
+		return
+	}
+	spec := model.TaskSpec{Kind: model.CopyObject, Tenant: tenant, Key: key, Source: x.from.Name, Targets: []string{s.engine.LocalName()}}
+	to := x.from
+	if x.from.tier == nil {
+		if to = s.pick(x.from.cell, e.Name); to == nil || to.tier.disk.Has(e.Value) || !to.tier.disk.Fits(e.Name, e.Size) {
+			return
+		}
+		spec.Targets = []string{to.Name}
+	}
+	work, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	a := &model.Assignment{Spec: spec}
+	err = s.tasks.copyAt(work, s.masterOf(x.from), a)
+	if errs.Is(err, errs.NoAvailableHandle) && x.from.tier == nil {
+		if err = s.makeSpace(work, to, e.Size); err == nil {
+			err = s.tasks.copyAt(work, s.masterOf(x.from), a)
+		}
+	}
+	switch {
+	case err == nil && x.from.tier != nil:
+		s.promoted.Inc()
+	case err == nil:
+		s.saved.Inc()
+		s.savedBytes.Add(float64(e.Size))
+	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), errs.Is(err, errs.ObjectHasReplicationTask), ctx.Err() != nil:
+	default:
+		s.failed.Inc()
+		s.deps.Log.Debug("an object was not copied between memory and a storage tier", "key", store.Quote(key), "from", x.from.Name, "error", err)
+	}
+}
+
+// hit counts a read of a copy on a tier. The read that reaches the threshold has the object promoted.
+func (s *saver) hit(from *segment, p ledger.Put) {
+	at := s.cfg.Tiers.PromoteAt
+	if at == 0 {
+		return
+	}
+	s.mu.Lock()
+	if len(s.hits) > s.cfg.Tiers.QueueLimit {
+		clear(s.hits) // Reads that come so rarely promote nothing.
+	}
+	s.hits[p]++
+	reached := s.hits[p] >= at
+	if reached {
+		delete(s.hits, p)
+	}
+	s.mu.Unlock()
+	if reached {
+		s.add(saving{from, p})
+	}
+}
+
+// tend keeps the tiers below their watermark until the context ends.
+func (s *saver) tend(ctx context.Context) {
+	ticker := time.NewTicker(tendTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, x := range s.staying() {
+			if x.tier != nil {
+				if err := s.makeSpace(ctx, x, 0); err != nil && ctx.Err() == nil {
+					s.deps.Log.Warn("a storage tier is not kept below its watermark", "tier", x.tier.Name, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes.
+func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
+	s.making.Lock()
+	defer s.making.Unlock()
+	st, err := x.tier.disk.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	high, low := s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
+	if float64(st.Used) <= high && need == 0 {
+		return x.tier.rank.Tend(ctx)
+	}
+	goal := max(need, uint64(max(0, float64(st.Used)-low)))
+	freed, err := x.tier.rank.Evict(ctx, goal, func(ctx context.Context, names []string) ([]string, error) { return s.clear(ctx, x, names) })
+	s.evicted.Add(float64(freed))
+	if err == nil && need > 0 && freed == 0 {
+		err = errs.New(errs.NoAvailableHandle, "store node", "storage tier %s has no space, and none of its copies can be evicted", x.tier.Name)
+	}
+	return err
+}
+
+// clear takes the copies of objects on a tier out of the pool, and returns the names of those that are gone.
+func (s *saver) clear(ctx context.Context, x *segment, names []string) (gone []string, err error) {
+	byTenant := map[model.Tenant][]model.Key{}
+	for _, name := range names {
+		if tenant, key, ok := model.SplitKey(name); ok {
+			byTenant[tenant] = append(byTenant[tenant], key)
+		}
+	}
+	m := s.masterOf(x)
+	for tenant, keys := range byTenant {
+		caller := model.Caller{Client: s.session.ID(), Tenant: tenant}
+		call, cancel := context.WithTimeout(ctx, s.cfg.RPCTimeout)
+		cleared, e := m.ClearReplicas(call, caller, keys, s.session.ID(), x.Name)
+		cancel()
+		err = errors.Join(err, e)
+		for _, k := range cleared {
+			gone = append(gone, model.ScopedKey(tenant, k))
+		}
+	}
+	return gone, err
+}
+
+// clearLost takes the copies out of the pool of which the tiers have no record.
+func (s *saver) clearLost(ctx context.Context) {
+	for _, x := range s.staying() {
+		if x.tier == nil {
+			continue
+		}
+		lost := x.tier.disk.Lost()
+		if len(lost) == 0 {
+			continue
+		}
+		gone, err := s.clear(ctx, x, lost)
+		s.deps.Log.Warn("a storage tier has lost objects", "tier", x.tier.Name, "objects", len(lost), "removed", len(gone), "error", err)
+	}
+}
+
+// masterOf returns the master of the cell of a segment.
+func (n *Node) masterOf(s *segment) store.Master {
+	if all := n.joinedCells(); s.cell >= 0 && s.cell < len(all) {
+		return all[s.cell].master
+	}
+	return n.master
+}
+
+// onTier reports whether a replica of a plan lies on a storage tier.
+func onTier(plan *model.CopyPlan) bool {
+	return plan.Source.OnTier() || slices.ContainsFunc(plan.Targets, func(r model.Replica) bool { return r.OnTier() })
+}
+
+// moveWhole copies an object from or to storage tiers of this node, through one buffer of staging memory.
+func (t *taskRunner) moveWhole(ctx context.Context, plan *model.CopyPlan) error {
+	buf, err := t.staging.get(ctx, int(plan.Source.Bytes()))
+	if err != nil {
+		return err
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			buf.Release()
+		}
+	}()
+	if kept, err = t.readWhole(ctx, plan, buf); err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	for i := range plan.Targets {
+		r := &plan.Targets[i]
+		if r.OnTier() {
+			var d *disk.Disk
+			if d, err = t.diskOf(&r.Part); err == nil {
+				kept, err = d.Write(ctx, ledger.Put(r.ID), plan.Checksum, buf)
+			}
+		} else {
+			value := []store.Fragment{{Mem: buf.Bytes()}}
+			_, err = t.transfer(ctx, fragment.Requests(nil, transport.Write, value, r, deadline, false))
+			kept = errors.Is(err, transfer.ErrQuarantined)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readWhole reads the source of a plan and verifies it.
+func (t *taskRunner) readWhole(ctx context.Context, plan *model.CopyPlan, buf *memory.Buffer) (kept bool, err error) {
+	if plan.Source.OnTier() {
+		d, err := t.diskOf(&plan.Source.Part)
+		if err != nil {
+			return false, err
+		}
+		return d.Read(ctx, ledger.Put(plan.Source.ID), 0, buf)
+	}
+	deadline, _ := ctx.Deadline()
+	in := fragment.Requests(nil, transport.Read, []store.Fragment{{Mem: buf.Bytes()}}, &plan.Source, deadline, true)
+	got, err := t.transfer(ctx, in)
+	if err != nil {
+		return errors.Is(err, transfer.ErrQuarantined), err
+	}
+	t.bytes.Add(float64(len(buf.Bytes())))
+	sum, ok := fragment.ChecksumOfTransfer(in, got)
+	if !ok {
+		sum = crc32c.SumParallel(buf.Bytes())
+	}
+	return false, t.verify(plan, sum)
+}
+
+// diskOf returns the tier of this node on which a part lies.
+func (t *taskRunner) diskOf(p *model.Part) (*disk.Disk, error) {
+	if x := t.tierOf(p.SegmentID); x != nil && x.disk != nil {
+		return x.disk, nil
+	}
+	return nil, errs.New(errs.NotSupported, "", "segment %s is a storage tier of another node, which copies to and from it", p.Segment)
+}
+
+// masterDo is session.Do for the master of a cell.
+func (n *Node) masterDo(ctx context.Context, m store.Master, name string, call func(ctx context.Context, m store.Master) error) error {
+	if m != n.master {
+		defer n.session.Record(name, time.Now())
+		return call(ctx, m)
+	}
+	return session.Do(ctx, n.session, name, func(ctx context.Context) error { return call(ctx, m) })
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+const (
+	// maxStageReads is how many reads of tiers are in progress at most. Beyond it the node is busy.
+	maxStageReads = 256
+	// stageTimeout bounds the reads of a caller without a deadline.
+	stageTimeout = 5 * time.Second
+)
+
+// staging is the memory through which a node reads and writes its tiers, and what it has read for others.
+type staging struct {
+	block  *memory.Block
+	pool   *memory.Pool
+	region transport.RegionID
+
+	mu     sync.Mutex
+	reads  int // in progress
+	last   uint64
+	leases map[uint64]*lease
+}
+
+// lease is what one call of Stage has read.
+type lease struct {
+	buffers []*memory.Buffer
+	timer   *time.Timer
+}
+
+// get lends n bytes, and waits for them until ctx ends.
+func (s *staging) get(ctx context.Context, n int) (*memory.Buffer, error) {
+	if s.pool == nil {
+		return nil, errs.New(errs.NotSupported, "", "this node has no storage tiers")
+	}
+	return s.pool.Get(ctx, n)
+}
+
+// enter counts n more reads, unless there are too many.
+func (s *staging) enter(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reads > 0 && s.reads+n > maxStageReads {
+		return false
+	}
+	s.reads += n
+	return true
+}
+
+func (s *staging) leave(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads -= n
+}
+
+// keep keeps buffers until they are dropped or ttl is over, and names them.
+func (s *staging) keep(buffers []*memory.Buffer, ttl time.Duration) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leases == nil {
+		s.leases = map[uint64]*lease{}
+	}
+	s.last++
+	id := s.last
+	s.leases[id] = &lease{buffers, time.AfterFunc(ttl, func() { s.drop(id) })}
+	return id
+}
+
+func (s *staging) drop(id uint64) {
+	s.mu.Lock()
+	l := s.leases[id]
+	delete(s.leases, id)
+	s.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.timer.Stop()
+	for _, b := range l.buffers {
+		b.Release()
+	}
+}
+
+// dropAll drops everything.
+func (s *staging) dropAll() {
+	s.mu.Lock()
+	var ids []uint64
+	for id := range s.leases {
+		ids = append(ids, id)
+	}
+	s.mu.Unlock()
+	for _, id := range ids {
+		s.drop(id)
+	}
+}
+
+// Stage reads parts of copies on the tiers of this node into memory that peers reach. Every part fails for itself. It is
+// bounded by ctx, or by a few seconds.
+func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Staging, error) {
+	const op = "store node: stage"
+	if !n.cfg.Tiers.enabled() {
+		return model.Staging{}, errs.New(errs.NotSupported, op, "this node has no storage tiers")
+	}
+	if !n.staging.enter(len(reads)) {
+		return model.Staging{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "its storage tiers are busy with %d reads", maxStageReads), "read another replica, or try again")
+	}
+	defer n.staging.leave(len(reads))
+	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	out := model.Staging{TTL: n.cfg.Tiers.StagingTTL, Parts: make([]model.Result[model.Part], len(reads))}
+	buffers := make([]*memory.Buffer, len(reads))
+	var all sync.WaitGroup
+	for i := range reads {
+		all.Go(func() { buffers[i], out.Parts[i].Value, out.Parts[i].Err = n.stage(ctx, &reads[i]) })
+	}
+	all.Wait()
+	var lent []*memory.Buffer
+	for _, b := range buffers {
+		if b != nil {
+			lent = append(lent, b)
+		}
+	}
+	if len(lent) > 0 {
+		out.ID = n.staging.keep(lent, n.cfg.Tiers.StagingTTL)
+	}
+	return out, nil
+}
+
+// stage carries out one read.
+func (n *Node) stage(ctx context.Context, r *model.StageRead) (*memory.Buffer, model.Part, error) {
+	s := n.segmentOf(r.Segment)
+	if s == nil || s.tier == nil {
+		return nil, model.Part{}, errs.New(errs.ObjectNotFound, "", "segment %s is no storage tier of this node", r.Segment)
+	}
+	if r.Length == 0 || r.Length > uint64(n.cfg.Tiers.Staging) {
+		return nil, model.Part{}, errs.New(errs.InvalidParams, "", "%d bytes are asked for, of a staging memory of %d", r.Length, n.cfg.Tiers.Staging)
+	}
+	buf, ok := n.staging.pool.TryGet(int(r.Length))
+	if !ok {
+		return nil, model.Part{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, "", "the staging memory is in use"), "raise it, or read less at once")
+	}
+	kept, err := s.tier.disk.Read(ctx, ledger.Put(r.Replica), r.Offset, buf)
+	if err != nil {
+		if !kept {
+			buf.Release()
+		}
+		return nil, model.Part{}, err
+	}
+	n.saves.hit(s, ledger.Put(r.Replica))
+	name := n.engine.LocalName()
+	return buf, model.Part{Segment: name, Endpoint: name, Protocol: n.cfg.Protocol, Address: memory.AddrOf(buf.Bytes()), Size: r.Length}, nil
+}
+
+// Release drops what a call of Stage has read. What is dropped already is ignored.
+func (n *Node) Release(_ context.Context, id uint64) error {
+	n.staging.drop(id)
+	return nil
+}

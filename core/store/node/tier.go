@@ -1,0 +1,266 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/ledger"
+	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
+	disk "github.com/mooncake-go/mooncake/core/tier"
+	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/tier"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// Tiers are the storage tiers of a node.
+type Tiers struct {
+	// Each is one tier; a failure of one leaves the others alone.
+	Each []*Tier
+	// Endpoint is where this process takes calls of Node.Stage, host:port.
+	Endpoint string
+	// Staging is the memory through which copies are read and written, in bytes.
+	Staging uint64
+	// StagingTTL is how long what Stage has read stays. Default 5 s.
+	StagingTTL time.Duration
+	// QueueLimit is how many objects may wait to be saved. Then those that wait longest are given up. Default 50000.
+	QueueLimit int
+	// PromoteAt is the read of a copy that brings the object back into memory, 0 for none. Default 2.
+	PromoteAt int
+	// High and Low are used shares of a tier: above High the node evicts down to Low. Defaults 0.9 and 0.8.
+	High, Low float64
+}
+
+// enabled reports whether there are tiers.
+func (t *Tiers) enabled() bool { return t != nil && len(t.Each) > 0 }
+
+// Tier is one opened storage tier.
+type Tier struct {
+	// Tier was started, and is stopped after the node.
+	Tier tier.Tier
+	// Name says which one it is, such as a path.
+	Name string
+	// Policy was started. It ranks the copies on the tier.
+	Policy evict.Policy
+
+	file   string // of the ledger
+	mem    *ledgerMemory
+	ledger *ledger.Log
+	disk   *disk.Disk
+	rank   *disk.Ranking
+}
+
+// OpenTier opens the ledger of a tier, in a folder that belongs to the tier. A ledger that cannot be read is made anew. The
+// records of another cluster are wiped.
+func OpenTier(ctx context.Context, t *Tier, folder, cluster string, log *slog.Logger) error {
+	v := t.Tier.Volume()
+	id := ledger.Identity{Segment: disk.Segment(v), Size: v.Capacity, Cluster: cluster}
+	t.file = filepath.Join(folder, "ledger-"+id.Segment.String())
+	err := t.openLedger(id)
+	if err == nil {
+		return nil
+	}
+	if other := new(otherCluster); errors.As(err, &other) {
+		log.Warn("the storage tier has objects of another cluster, which are wiped", "tier", t.Name, "cluster", other.name)
+		if err := t.Tier.Wipe(ctx); err != nil {
+			return errs.Wrap(errs.FileWriteFail, "storage tier "+t.Name+": wipe", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("the ledger of a storage tier cannot be used, and is made again from its records", "tier", t.Name, "error", err)
+	}
+	f, err := os.OpenFile(t.file, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		t.mem, err = newLedgerMemory(f)
+	}
+	if err == nil {
+		t.ledger, err = ledger.Create(t.mem, id)
+	}
+	return errs.Wrap(errs.FileWriteFail, "storage tier "+t.Name+": ledger", err)
+}
+
+// otherCluster says that a ledger is that of another cluster.
+type otherCluster struct{ name string }
+
+func (o *otherCluster) Error() string { return "it belongs to cluster " + o.name }
+
+// openLedger opens the ledger of an earlier process.
+func (t *Tier) openLedger(id ledger.Identity) error {
+	f, err := os.OpenFile(t.file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if t.mem, err = mapLedger(f); err != nil {
+		return err
+	}
+	if t.ledger, err = ledger.Open(t.mem); err != nil {
+		return err
+	}
+	switch have := t.ledger.Identity(); {
+	case have.Cluster != id.Cluster:
+		return &otherCluster{have.Cluster}
+	case have != id:
+		return fmt.Errorf("it is that of segment %s with %s, and the volume is %s with %s", have.Segment, memory.Human(have.Size), id.Segment, memory.Human(id.Size))
+	}
+	return nil
+}
+
+// Client returns as which client the last process used the tier, zero for none.
+func (t *Tier) Client() model.ClientID { return t.ledger.Place().Client }
+
+// tierBase is where the addresses of tiers begin, and tierStep the distance between two tiers of a node. No memory lies there.
+const (
+	tierBase = 1 << 62
+	tierStep = 1 << 52
+)
+
+// openTiers makes the tiers segments of the node.
+func (n *Node) openTiers(ctx context.Context) error {
+	t := n.cfg.Tiers
+	if !t.enabled() {
+		return nil
+	}
+	block, err := memory.Allocate(t.Staging, memory.Options{Name: "mooncake-staging", Location: n.cfg.Location, HugePages: n.cfg.HugePages, Root: n.cfg.Root, Log: n.deps.Log})
+	if err != nil {
+		return errs.Wrap(errs.CodeOf(err), "store node: staging memory of storage tiers", err)
+	}
+	n.staging.block = block
+	if n.staging.pool, err = memory.NewPool(block.Bytes()); err != nil {
+		return err
+	}
+	// No put lies in the staging memory, so its guard refuses every write of a peer.
+	g := &guard{refused: n.refused}
+	g.Enforce(true)
+	m := transfer.BlockMemory(block, transport.AccessRemote)
+	m.Guard = g
+	if n.staging.region, err = n.engine.Register(ctx, m); err != nil {
+		return err
+	}
+	for i, each := range t.Each {
+		if err := n.openTier(ctx, i, each); err != nil {
+			return errs.Wrap(errs.CodeOf(err), "store node: storage tier "+each.Name, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) openTier(ctx context.Context, i int, t *Tier) (err error) {
+	if t.disk, err = disk.Open(ctx, t.Tier, t.ledger, n.staging.block.Bytes(), n.staging.block.FD(), n.deps.Log); err != nil {
+		return err
+	}
+	t.rank = t.disk.Rank(t.Policy)
+	v, name := t.disk.Volume(), n.engine.LocalName()
+	s := &segment{cell: unassigned, tier: t, ledger: t.ledger, acked: t.ledger.Seq(), guard: &guard{refused: n.refused}}
+	s.Segment = n.describe(nil, model.ProtocolTier)
+	s.ID, s.Name, s.Endpoint = disk.Segment(v), fmt.Sprintf("%s/tier%d", name, i), n.cfg.Tiers.Endpoint
+	s.Base, s.Size = tierBase+uint64(i)*tierStep, v.Capacity
+	s.guard.segment = s.ID
+	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
+	n.assign(s, nil, nil)
+	n.mu.Lock()
+	n.segments = append(n.segments, s)
+	n.mu.Unlock()
+	return nil
+}
+
+// closeTiers ends what openTiers began.
+func (n *Node) closeTiers(ctx context.Context) error {
+	if !n.cfg.Tiers.enabled() {
+		return nil
+	}
+	n.staging.dropAll()
+	var failed error
+	for _, t := range n.cfg.Tiers.Each {
+		if t.disk != nil {
+			failed = errors.Join(failed, t.disk.Close(ctx))
+			t.disk = nil
+		}
+	}
+	if n.staging.region != 0 {
+		if err := n.engine.Deregister(ctx, n.staging.region); err != nil && !errs.Is(err, errs.InvalidParams) {
+			failed = errors.Join(failed, err)
+		}
+		n.staging.region = 0
+	}
+	if failed != nil {
+		return errs.Wrap(errs.Internal, "store node: the staging memory of storage tiers stays mapped, it may still be used", failed)
+	}
+	block := n.staging.block
+	n.staging.block, n.staging.pool = nil, nil
+	return block.Close()
+}
+
+// takesTiers reports whether the master takes storage tiers.
+func (c *cell) takesTiers(ctx context.Context) (bool, error) {
+	reply, err := c.master.Ping(ctx, c.session.ID(), model.PingReport{})
+	if err != nil {
+		return false, err
+	}
+	if !reply.Tiers && !c.tierless.Swap(true) {
+		c.deps.Log.Warn("this master takes no storage tiers: what lies there is not used, and nothing is saved", "hint", "start the master with --enable_offload")
+	}
+	if reply.Tiers {
+		c.tierless.Store(false)
+	}
+	return reply.Tiers, nil
+}
+
+// attachable returns the segments that the master takes.
+func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
+	all := c.staying()
+	var tiers, rest []*segment
+	for _, s := range all {
+		if s.tier != nil {
+			tiers = append(tiers, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	if len(tiers) == 0 {
+		return all, nil
+	}
+	takes, err := c.takesTiers(ctx)
+	if err != nil || !takes {
+		c.mu.Lock()
+		for _, s := range tiers {
+			s.mounted = false
+		}
+		c.mu.Unlock()
+		return rest, err
+	}
+	return all, nil
+}
+
+// pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers.
+func (n *Node) pick(cell int, name string) *segment {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []*segment
+	for _, s := range n.segments {
+		if s.tier != nil && s.cell == cell && s.mounted && !s.leaving {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // It never fails.
+	return all[h.Sum32()%uint32(len(all))]
+}
+
+// tierOf returns the tier that a segment is, nil if it is none of this node.
+func (n *Node) tierOf(id model.SegmentID) *Tier {
+	if s := n.segmentOf(id); s != nil {
+		return s.tier
+	}
+	return nil
+}
