@@ -47,10 +47,10 @@ The optimum is Belady's rule with the option not to insert: no policy hits more 
 prefix hit ratio is what comes with that, and no bound. The gap closed is how far a policy
 gets from LRU to the optimum, by blocks.
 
---tiers 1:10 puts a tier of ten times the capacity, such as a disk, behind memory. A block that is
-in neither is inserted in both, and each evicts by a policy of its own. A hit in either counts. A
-block that is in the tier only is copied to memory at its second hit there (--tier_promotion) and
-at later ones. The optimum has one pool of both capacities.`,
+With --tiers 1:10 there is a tier of ten times the capacity, such as a disk, behind memory. A
+block that is in neither is inserted in both, and each evicts by a policy of its own. A hit in
+either counts. A block that is in the tier only is copied to memory at its second hit there
+(--tier_promotion) and at later ones. The optimum has one pool of both capacities.`,
 		Example: `  mooncake bench evict --trace conversation_trace.jsonl
   mooncake bench evict --trace conversation_trace.jsonl --capacity 1000,5000 --policy lru,s3fifo,optimum
   mooncake bench evict --trace conversation_trace.jsonl --policy prefix --tiers 1:10
