@@ -18,6 +18,36 @@ type Result struct {
 	PrefixHitRatio float64 `json:"prefix_hit_ratio"`
 	// Default marks the policy that a master uses unless told otherwise.
 	Default bool `json:"default"`
+	// TierRatio is the capacity of memory to that of the tier, such as 1:10. Without a tier it is empty.
+	TierRatio   string `json:"tier_ratio,omitempty"`
+	*TierResult        // nil without a tier, and for the optimum, which has one pool of both capacities
+}
+
+// TierResult is what happened between memory and the tier, in blocks.
+type TierResult struct {
+	// MemoryHits and TierHits are the prefix hits. TierHits counts blocks that were in the tier only.
+	MemoryHits int `json:"memory_hits"`
+	TierHits   int `json:"tier_hits"`
+	// Promotions counts the copies from the tier to memory.
+	Promotions int `json:"promotions"`
+	// TierWrites is the number of writes to the tier for each block that was inserted because it was in neither.
+	TierWrites float64 `json:"tier_writes_per_insert"`
+}
+
+// count takes over the hits among a number of blocks.
+func (r *Result) count(h Hits, blocks int, c Contender, x *Tiers) {
+	r.BlockHitRatio = float64(h.Blocks) / float64(blocks)
+	r.PrefixHitRatio = float64(h.Prefix) / float64(blocks)
+	if x == nil {
+		return
+	}
+	r.TierRatio = x.String()
+	if c.Factory != nil {
+		r.TierResult = &TierResult{
+			MemoryHits: h.Prefix - h.Tier, TierHits: h.Tier, Promotions: h.Promotions,
+			TierWrites: float64(h.Writes) / float64(blocks-h.Blocks),
+		}
+	}
 }
 
 // Results is the outcome of a sweep: every policy at every capacity, once.
@@ -39,15 +69,43 @@ const baseline = "lru"
 // The last table, the share of the gap from LRU to the optimum that a policy closes, is
 // there when both are.
 func (rs Results) Text(w io.Writer) {
-	rs.table(w, "block hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.BlockHitRatio) })
+	over := ""
+	if len(rs) > 0 && rs[0].TierRatio != "" {
+		over = ", memory and tier " + rs[0].TierRatio
+	}
+	rs.table(w, "block hit ratio"+over, func(r Result) string { return fmt.Sprintf("%.4f", r.BlockHitRatio) })
 	fmt.Fprintln(w)
-	rs.table(w, "prefix hit ratio", func(r Result) string { return fmt.Sprintf("%.4f", r.PrefixHitRatio) })
+	rs.table(w, "prefix hit ratio"+over, func(r Result) string { return fmt.Sprintf("%.4f", r.PrefixHitRatio) })
+	if over != "" {
+		rs.tierTables(w)
+	}
 	has := func(policy string) bool {
 		return slices.ContainsFunc(rs, func(r Result) bool { return r.Policy == policy })
 	}
 	if has(baseline) && has(OptimumName) {
 		fmt.Fprintln(w)
 		rs.table(w, "gap closed, lru to optimum, by blocks", rs.closed)
+	}
+}
+
+// tierTables prints what happened between memory and the tier.
+func (rs Results) tierTables(w io.Writer) {
+	for _, x := range []struct {
+		title string
+		cell  func(TierResult) string
+	}{
+		{"prefix hits in memory, blocks", func(r TierResult) string { return fmt.Sprint(r.MemoryHits) }},
+		{"prefix hits in the tier, blocks", func(r TierResult) string { return fmt.Sprint(r.TierHits) }},
+		{"promotions to memory, blocks", func(r TierResult) string { return fmt.Sprint(r.Promotions) }},
+		{"tier writes per insert", func(r TierResult) string { return fmt.Sprintf("%.2f", r.TierWrites) }},
+	} {
+		fmt.Fprintln(w)
+		rs.table(w, x.title, func(r Result) string {
+			if r.TierResult == nil {
+				return "-"
+			}
+			return x.cell(*r.TierResult)
+		})
 	}
 }
 

@@ -15,81 +15,152 @@ type Hits struct {
 	Blocks int
 	// Prefix counts those of them that had no gap before them in their request.
 	Prefix int
+	// Tier counts those of Prefix that were in the tier only.
+	Tier int
+	// Promotions counts copies from the tier to memory.
+	Promotions int
+	// Writes counts inserts in the tier.
+	Writes int
 }
+
+// place says where a block was found.
+type place uint8
+
+const (
+	nowhere place = iota
+	inMemory
+	inTier
+)
 
 // Optimum counts the hits of Belady's rule, which may decline to insert.
 func Optimum(t *Trace, capacity int) (h Hits) {
 	hit := belady(t.blocks, capacity)
 	begin := 0
 	for _, end := range t.ends {
-		h.count(hit[begin:end])
+		gap := false
+		for _, there := range hit[begin:end] {
+			found := nowhere
+			if there {
+				found = inMemory
+			}
+			gap = h.count(found, gap)
+		}
 		begin = end
 	}
 	return h
 }
 
-// count adds a request, of which hit says for each block whether it was there.
-func (h *Hits) count(hit []bool) {
-	gap := false
-	for _, there := range hit {
-		gap = gap || !there
-		if there {
-			h.Blocks++
-		}
-		if !gap {
-			h.Prefix++
-		}
+// count adds a block, given whether one before it in its request was missing. It returns the same for the next block.
+func (h *Hits) count(found place, gap bool) bool {
+	if found == nowhere {
+		return true
 	}
+	h.Blocks++
+	if !gap {
+		h.Prefix++
+	}
+	if !gap && found == inTier {
+		h.Tier++
+	}
+	return gap
+}
+
+// Tier is a second pool behind memory. A block that is in neither is inserted in both; then it leaves each of them
+// without regard to the other. The policy sees the inserts and the hits of the tier, with the block before in the
+// request as the parent where that is in the tier. It sees no hit in memory.
+type Tier struct {
+	// Policy has been started and holds nothing.
+	Policy evict.Policy
+	// Capacity in blocks, at least 1.
+	Capacity int
+	// Promotion is the hit, counted from 1, at which a block that is in the tier only is copied to memory. At later hits
+	// it is copied as well.
+	Promotion int
 }
 
 // Simulate plays a trace against a policy that has been started and holds nothing, with
 // space for capacity blocks, at least 1. It is for one goroutine, and checks ctx at each
 // request. An error says what the policy did against its contract.
 func Simulate(ctx context.Context, t *Trace, p evict.Policy, capacity int) (Hits, error) {
-	return SimulateCells(ctx, t, []evict.Policy{p}, capacity)
+	return SimulateCells(ctx, t, []evict.Policy{p}, capacity, nil)
 }
 
 // SimulateCells is Simulate for a pool that is cut into cells, each with a policy of its own and an equal part of the
-// space, at least 1 block. A policy sees the blocks of its cell only.
-func SimulateCells(ctx context.Context, t *Trace, policies []evict.Policy, capacity int) (h Hits, err error) {
+// space, at least 1 block. A policy sees the blocks of its cell only. The tier behind memory is not cut; nil is none.
+func SimulateCells(ctx context.Context, t *Trace, policies []evict.Policy, capacity int, tier *Tier) (h Hits, err error) {
 	n := len(policies)
 	of := make([]uint8, t.distinct)
-	pools := make([]*pool, n)
+	s := tiers{memory: make([]*pool, n)}
 	for b := range of {
 		of[b] = uint8(cells.Of(strconv.FormatUint(fingerprint(uint32(b)), 16), n))
 	}
 	for i, p := range policies {
-		pools[i] = &pool{
-			ctx: ctx, policy: p, free: max((capacity*(i+1))/n-(capacity*i)/n, 1),
-			id:      make([]evict.ID, t.distinct),
-			block:   []uint32{0},
-			victims: make([]evict.Candidate, 0, 1),
-		}
+		s.memory[i] = newPool(ctx, t, p, max((capacity*(i+1))/n-(capacity*i)/n, 1))
 	}
-	var hit []bool
+	if tier != nil {
+		s.tier, s.promotion = newPool(ctx, t, tier.Policy, tier.Capacity), tier.Promotion
+		s.reads = make([]int, t.distinct)
+	}
 	before := make([]int, n)
 	begin := 0
 	for _, end := range t.ends {
 		if err := ctx.Err(); err != nil {
 			return h, err
 		}
-		hit = hit[:0]
 		for i := range before {
 			before[i] = none
 		}
+		gap := false
 		for _, b := range t.blocks[begin:end] {
 			c := of[b]
-			there, err := pools[c].look(b, before[c])
+			found, err := s.look(c, b, before[c])
 			if err != nil {
 				return h, err
 			}
-			hit = append(hit, there)
+			gap = h.count(found, gap)
 			before[c] = int(b)
 		}
-		h.count(hit)
 		begin = end
 	}
+	if tier != nil {
+		h.Promotions, h.Writes = s.promoted, len(s.tier.block)-1
+	}
 	return h, nil
+}
+
+// tiers is memory and the tier behind it.
+type tiers struct {
+	memory    []*pool // by cell
+	tier      *pool   // nil where there is none
+	promotion int
+	reads     []int // by block: hits in the tier only, since the block was written
+	promoted  int
+}
+
+// look looks a block up and inserts it in memory, and in the tier, where it is in neither.
+func (s *tiers) look(cell uint8, b uint32, before int) (found place, err error) {
+	memory := s.memory[cell]
+	switch {
+	case memory.has(b):
+		return inMemory, memory.use(b, before)
+	case s.tier == nil:
+		return nowhere, memory.use(b, before)
+	case s.tier.has(b):
+		found = inTier
+		s.reads[b]++
+	default:
+		s.reads[b] = 0
+	}
+	if err := s.tier.use(b, before); err != nil {
+		return found, fmt.Errorf("tier: %w", err)
+	}
+	if found == inTier {
+		if s.reads[b] < s.promotion {
+			return found, nil
+		}
+		s.promoted++
+	}
+	return found, memory.use(b, before)
 }
 
 // none is no block.
@@ -108,15 +179,25 @@ type pool struct {
 	verdict [1]evict.Verdict
 }
 
-// look looks a block up and inserts it where it is missing. before is the block before it
+func newPool(ctx context.Context, t *Trace, p evict.Policy, capacity int) *pool {
+	return &pool{
+		ctx: ctx, policy: p, free: capacity,
+		id:      make([]evict.ID, t.distinct),
+		block:   []uint32{0},
+		victims: make([]evict.Candidate, 0, 1),
+	}
+}
+
+func (s *pool) has(b uint32) bool { return s.id[b] != 0 }
+
+// use records an access to a block, or inserts it where it is missing. before is the block before it
 // in the request.
-func (s *pool) look(b uint32, before int) (there bool, err error) {
-	there = s.id[b] != 0
+func (s *pool) use(b uint32, before int) error {
 	ev := evict.Event{Op: evict.Access, ID: s.id[b]}
-	if !there {
+	if !s.has(b) {
 		if s.free == 0 {
 			if err := s.makeSpace(); err != nil {
-				return false, err
+				return err
 			}
 		}
 		s.free--
@@ -129,9 +210,9 @@ func (s *pool) look(b uint32, before int) (there bool, err error) {
 	}
 	s.event[0] = ev
 	if err := s.policy.Record(s.ctx, s.event[:]); err != nil {
-		return there, fmt.Errorf("record: %w", err)
+		return fmt.Errorf("record: %w", err)
 	}
-	return there, nil
+	return nil
 }
 
 // makeSpace evicts one block.

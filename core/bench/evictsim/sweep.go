@@ -10,14 +10,19 @@
 // The prefix hit ratio counts a block only if all before it in its request hit as well: an
 // engine can use nothing behind the first gap.
 //
+// A tier behind memory (Tier) is a second pool, which the sweep makes larger than memory by some ratio. A hit in either
+// is a hit.
+//
 // The optimum knows the future and may decline to insert. No policy has a higher block hit ratio;
-// its prefix hit ratio follows from that and is no bound for others.
+// its prefix hit ratio follows from that and is no bound for others. Where there is a tier, the optimum has one pool with
+// the space of both.
 package evictsim
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,10 +45,29 @@ type Contender struct {
 	Cells int
 }
 
+// Tiers puts a tier behind memory: Tier blocks for each Memory blocks of the pool, both at least 1.
+type Tiers struct {
+	Memory, Tier int
+	Factory      evict.Factory // of the policy of the tier, with its default configuration
+	Promotion    int           // see Tier.Promotion
+}
+
+// String is the ratio, such as 1:10.
+func (x *Tiers) String() string { return fmt.Sprintf("%d:%d", x.Memory, x.Tier) }
+
+// behind returns how many blocks the tier behind a pool holds.
+func (x *Tiers) behind(capacity int) int {
+	if x == nil {
+		return 0
+	}
+	return max(capacity*x.Tier/x.Memory, 1)
+}
+
 // Options says what to simulate.
 type Options struct {
 	Contenders []Contender
-	Capacities []int // in blocks, at least 1 each
+	Capacities []int  // in blocks, at least 1 each
+	Tiers      *Tiers // nil for memory alone
 	// Parallel is how many simulations run at a time, at least 1.
 	Parallel int
 	// Each is called after each simulation with how many are done, where it is set. Calls
@@ -70,13 +94,13 @@ func Sweep(ctx context.Context, t *Trace, o Options) (Results, error) {
 		wg.Go(func() {
 			for i := range jobs {
 				r := &results[i]
-				hits, err := run(ctx, t, o.Contenders[i/len(o.Capacities)], r.Capacity)
+				c := o.Contenders[i/len(o.Capacities)]
+				hits, err := run(ctx, t, c, r.Capacity, o.Tiers)
 				if err != nil {
 					cancel(fmt.Errorf("%s at %d blocks: %w", r.Policy, r.Capacity, err))
 					continue
 				}
-				r.BlockHitRatio = float64(hits.Blocks) / float64(t.Blocks())
-				r.PrefixHitRatio = float64(hits.Prefix) / float64(t.Blocks())
+				r.count(hits, t.Blocks(), c, o.Tiers)
 				mu.Lock()
 				if done++; o.Each != nil {
 					o.Each(done, len(results))
@@ -102,15 +126,19 @@ func Sweep(ctx context.Context, t *Trace, o Options) (Results, error) {
 // stopTimeout bounds how long a policy may take to stop.
 const stopTimeout = 10 * time.Second
 
-func run(ctx context.Context, t *Trace, c Contender, capacity int) (Hits, error) {
+func run(ctx context.Context, t *Trace, c Contender, capacity int, x *Tiers) (Hits, error) {
 	if c.Factory == nil {
-		return Optimum(t, capacity), nil
+		return Optimum(t, capacity+x.behind(capacity)), nil
+	}
+	factories := slices.Repeat([]evict.Factory{c.Factory}, max(c.Cells, 1))
+	if x != nil {
+		factories = append(factories, x.Factory)
 	}
 	var policies []evict.Policy
 	var err error
-	for range max(c.Cells, 1) {
+	for _, f := range factories {
 		var p evict.Policy
-		if p, err = c.Factory.New(c.Factory.DefaultConfig()); err != nil {
+		if p, err = f.New(f.DefaultConfig()); err != nil {
 			break
 		}
 		if err = p.Start(ctx, quiet{}); err != nil {
@@ -120,8 +148,14 @@ func run(ctx context.Context, t *Trace, c Contender, capacity int) (Hits, error)
 		policies = append(policies, p)
 	}
 	var hits Hits
-	if err == nil {
-		hits, err = SimulateCells(ctx, t, policies, capacity)
+	switch {
+	case err != nil:
+	case x == nil:
+		hits, err = SimulateCells(ctx, t, policies, capacity, nil)
+	default:
+		last := len(policies) - 1
+		tier := Tier{Policy: policies[last], Capacity: x.behind(capacity), Promotion: x.Promotion}
+		hits, err = SimulateCells(ctx, t, policies[:last], capacity, &tier)
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

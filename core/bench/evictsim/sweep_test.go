@@ -15,6 +15,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bench/evictsim"
 	"github.com/mooncake-go/mooncake/core/bench/trace"
+	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -72,6 +73,30 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		golden(t, "small.json", append(js, '\n'))
 	}
+}
+
+// TestGoldenTiers is TestGolden with a tier of three blocks for each two blocks of memory.
+func TestGoldenTiers(t *testing.T) {
+	tr := open(t, filepath.Join("testdata", "small.jsonl"))
+	o := evictsim.Options{
+		Contenders: contenders(), Capacities: []int{20, 100}, Parallel: 3,
+		Tiers: &evictsim.Tiers{Memory: 2, Tier: 3, Factory: lru.Factory(), Promotion: 2},
+	}
+	got, err := evictsim.Sweep(t.Context(), tr, o)
+	require.NoError(t, err)
+	var text bytes.Buffer
+	got.Text(&text)
+	golden(t, "tiers.txt", text.Bytes())
+	js, err := json.MarshalIndent([]evictsim.Result{got[0], got[len(got)-1]}, "", "  ")
+	require.NoError(t, err)
+	golden(t, "tiers.json", append(js, '\n'))
+
+	optimum, _ := got.Find(evictsim.OptimumName, 20)
+	require.InDelta(t, float64(evictsim.Optimum(tr, 20+30).Blocks)/float64(tr.Blocks()), optimum.BlockHitRatio, 1e-12)
+
+	o.Tiers.Factory = broken{o.Tiers.Factory, errors.New("the device is full")}
+	_, err = evictsim.Sweep(t.Context(), tr, o)
+	require.ErrorContains(t, err, "start: the device is full")
 }
 
 // broken is a factory whose policies do not start.

@@ -6,9 +6,11 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
@@ -32,6 +34,7 @@ func (e verbs) evictCmd() *cobra.Command {
 	var capacities []int
 	cuts := []int{1}
 	var policies []string
+	var tiers tierFlags
 	cmd := &cobra.Command{
 		Use:   "evict --trace FILE",
 		Short: "Compare the hit ratios of eviction policies on a trace, with the optimum beside them",
@@ -42,9 +45,15 @@ all before it in its request hit: an engine can use nothing behind the first gap
 
 The optimum is Belady's rule with the option not to insert: no policy hits more blocks. Its
 prefix hit ratio is what comes with that, and no bound. The gap closed is how far a policy
-gets from LRU to the optimum, by blocks.`,
+gets from LRU to the optimum, by blocks.
+
+With --tiers 1:10 there is a tier of ten times the capacity, such as a disk, behind memory. A
+block that is in neither is inserted in both, and each evicts by a policy of its own. A hit in
+either counts. A block that is in the tier only is copied to memory at its second hit there
+(--tier_promotion) and at later ones. The optimum has one pool of both capacities.`,
 		Example: `  mooncake bench evict --trace conversation_trace.jsonl
   mooncake bench evict --trace conversation_trace.jsonl --capacity 1000,5000 --policy lru,s3fifo,optimum
+  mooncake bench evict --trace conversation_trace.jsonl --policy prefix --tiers 1:10
   mooncake bench evict --trace conversation_trace.jsonl -o json`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +67,10 @@ gets from LRU to the optimum, by blocks.`,
 			if err != nil {
 				return err
 			}
+			behind, err := e.tiers(cmd.Flags(), tiers)
+			if err != nil {
+				return err
+			}
 			t, err := loadTrace(file)
 			if err != nil {
 				return err
@@ -66,7 +79,7 @@ gets from LRU to the optimum, by blocks.`,
 			defer stop()
 			show, clear := counter(e.Stderr)
 			results, err := evictsim.Sweep(ctx, t, evictsim.Options{
-				Contenders: contenders, Capacities: capacities, Parallel: runtime.GOMAXPROCS(0), Each: show,
+				Contenders: contenders, Capacities: capacities, Tiers: behind, Parallel: runtime.GOMAXPROCS(0), Each: show,
 			})
 			clear()
 			if err != nil {
@@ -84,8 +97,52 @@ gets from LRU to the optimum, by blocks.`,
 	f.IntSliceVar(&capacities, "capacity", []int{1000, 5000, 10000, 30000, 50000}, "sizes of the pool in blocks")
 	f.StringSliceVar(&policies, "policy", []string{allPolicies}, "policies to compare: all, or some of "+strings.Join(e.policyNames(), ", "))
 	f.IntSliceVar(&cuts, "cells", cuts, "numbers of cells over which keys and capacity are divided")
+	f.StringVar(&tiers.ratio, "tiers", "", "put a tier behind memory: S blocks of it for each D blocks of --capacity, written D:S, such as 1:10")
+	f.StringVar(&tiers.evictor, "tier_evictor", "prefix", "eviction policy of the tier")
+	f.IntVar(&tiers.promotion, "tier_promotion", 2, "hit in the tier at which a block is copied to memory, 1 for the first")
 	output.Flag(f, &format, "", output.Text, output.JSON)
 	return cmd
+}
+
+// tierFlags are the flags of a tier behind memory.
+type tierFlags struct {
+	ratio, evictor string
+	promotion      int
+}
+
+// maxTierRatio bounds each side of --tiers.
+const maxTierRatio = 1 << 20
+
+// tiers returns what the flags say, nil without --tiers.
+func (e verbs) tiers(set *pflag.FlagSet, f tierFlags) (*evictsim.Tiers, error) {
+	if !set.Changed("tiers") {
+		for _, name := range []string{"tier_evictor", "tier_promotion"} {
+			if set.Changed(name) {
+				return nil, command.Usagef("--%s needs --tiers", name)
+			}
+		}
+		return nil, nil
+	}
+	x := evictsim.Tiers{Factory: e.policy(f.evictor), Promotion: f.promotion}
+	memory, tier, _ := strings.Cut(f.ratio, ":")
+	for _, side := range []struct {
+		text string
+		n    *int
+	}{{memory, &x.Memory}, {tier, &x.Tier}} {
+		n, err := strconv.ParseUint(side.text, 10, 32)
+		if err != nil || n < 1 || n > maxTierRatio {
+			return nil, command.Usagef("--tiers is %q, want two numbers from 1 to %d, such as 1:10", f.ratio, maxTierRatio)
+		}
+		*side.n = int(n)
+	}
+	switch {
+	case x.Factory == nil:
+		known := e.policyNames()
+		return nil, command.Usagef("--tier_evictor: there is no policy %q; there are %s", f.evictor, strings.Join(known[:len(known)-1], ", "))
+	case f.promotion < 1:
+		return nil, command.Usagef("--tier_promotion is %d, want at least 1", f.promotion)
+	}
+	return &x, nil
 }
 
 // overCells returns each policy once for each number of cells, and the optimum once.
@@ -158,15 +215,19 @@ func (e verbs) contenders(names []string) ([]evictsim.Contender, error) {
 		case slices.Contains(names[:i], name):
 			return nil, command.Usagef("--policy has %q twice", name)
 		}
-		c := evictsim.Contender{Name: name, Default: name == defaults.Config.Master.Evictor}
-		for _, f := range e.Builtins {
-			if f, ok := f.(evict.Factory); ok && f.Manifest().Name == name {
-				c.Factory = f
-			}
-		}
-		out = append(out, c)
+		out = append(out, evictsim.Contender{Name: name, Factory: e.policy(name), Default: name == defaults.Config.Master.Evictor})
 	}
 	return out, nil
+}
+
+// policy returns a built-in eviction policy, nil where none has this name.
+func (e verbs) policy(name string) evict.Factory {
+	for _, f := range e.Builtins {
+		if f, ok := f.(evict.Factory); ok && f.Manifest().Name == name {
+			return f
+		}
+	}
+	return nil
 }
 
 func loadTrace(file string) (*evictsim.Trace, error) {

@@ -25,6 +25,12 @@ type evictRow struct {
 	Block    float64 `json:"block_hit_ratio"`
 	Prefix   float64 `json:"prefix_hit_ratio"`
 	Default  bool    `json:"default"`
+	// With --tiers only, and all but the first not for the optimum.
+	TierRatio  string  `json:"tier_ratio"`
+	MemoryHits int     `json:"memory_hits"`
+	TierHits   int     `json:"tier_hits"`
+	Promotions int     `json:"promotions"`
+	TierWrites float64 `json:"tier_writes_per_insert"`
 }
 
 func benchEvict(t *testing.T, args ...string) []evictRow {
@@ -62,6 +68,26 @@ func TestBenchEvictComparesAll(t *testing.T) {
 	assert.NotContains(t, defaults, "optimum")
 }
 
+func TestBenchEvictTiers(t *testing.T) {
+	args := []string{"--trace", smallTrace, "--capacity", "20", "--policy", "lru,optimum"}
+	alone := benchEvict(t, args...)
+	rows := benchEvict(t, append(args, "--tiers", "2:3")...)
+	require.Len(t, rows, 2)
+	for i, r := range rows {
+		assert.Equal(t, "2:3", r.TierRatio)
+		assert.Greater(t, r.Prefix, alone[i].Prefix)
+		assert.Empty(t, alone[i].TierRatio)
+	}
+	lru := rows[0]
+	assert.InDelta(t, lru.Prefix, float64(lru.MemoryHits+lru.TierHits)/1611, 1e-9, "of the blocks of the trace")
+	assert.InDelta(t, 1, lru.TierWrites, 1e-9)
+	assert.Less(t, lru.Promotions, lru.TierHits)
+	first := benchEvict(t, append(args, "--tiers", "2:3", "--tier_promotion", "1")...)[0]
+	assert.Greater(t, first.Promotions, lru.Promotions)
+	other := benchEvict(t, append(args, "--tiers", "2:3", "--tier_evictor", "lru")...)[0]
+	assert.NotEqual(t, lru.Prefix, other.Prefix)
+}
+
 func TestBenchEvictText(t *testing.T) {
 	e, stdout, stderr := clitest.New()
 	require.Equal(t, command.ExitOK, cli.Run(e, []string{"mooncake", "bench", "evict", "--trace", smallTrace, "--capacity", "20", "--policy", "optimum,lru"}), stderr.String())
@@ -91,6 +117,16 @@ func TestBenchEvictRefuses(t *testing.T) {
 		{"--trace " + smallTrace + " --policy all,lru", `there is no policy "all"`},
 		{"--trace " + smallTrace + " --policy lru,lru", `--policy has "lru" twice`},
 		{"--trace " + smallTrace + " --policy=", "--policy names none"},
+		{"--trace " + smallTrace + " --tiers 10", `--tiers is "10", want two numbers from 1 to 1048576, such as 1:10`},
+		{"--trace " + smallTrace + " --tiers=", `--tiers is ""`},
+		{"--trace " + smallTrace + " --tiers 0:10", `--tiers is "0:10"`},
+		{"--trace " + smallTrace + " --tiers 1:-1", `--tiers is "1:-1"`},
+		{"--trace " + smallTrace + " --tiers 1:2:3", `--tiers is "1:2:3"`},
+		{"--trace " + smallTrace + " --tiers 1:2000000", `--tiers is "1:2000000"`},
+		{"--trace " + smallTrace + " --tiers 1:10 --tier_evictor optimum", `there is no policy "optimum"; there are prefix, lru, s3fifo, sieve`},
+		{"--trace " + smallTrace + " --tiers 1:10 --tier_promotion 0", "--tier_promotion is 0, want at least 1"},
+		{"--trace " + smallTrace + " --tier_promotion 1", "--tier_promotion needs --tiers"},
+		{"--trace " + smallTrace + " --tier_evictor lru", "--tier_evictor needs --tiers"},
 		{"--trace " + smallTrace + " -o yaml", "yaml"},
 		{"--trace " + smallTrace + " more", "takes no arguments"},
 	} {
@@ -115,5 +151,18 @@ func TestBenchEvictOnPublishedTraces(t *testing.T) {
 				assert.Greater(t, r.Block, 0.0444, "nothing is worse than LRU here")
 			}
 		}
+	}
+	for _, c := range []struct {
+		trace    string
+		capacity string
+		least    float64
+	}{
+		{"conversation", "500", .165},
+		{"conversation", "1000", .225},
+		{"conversation", "3000", .325},
+		{"synthetic", "1000", .45},
+	} {
+		rows := benchEvict(t, "--trace", filepath.Join(dir, c.trace+"_trace.jsonl"), "--capacity", c.capacity, "--policy", "prefix", "--tiers", "1:10")
+		assert.GreaterOrEqual(t, rows[0].Prefix, c.least, "%s at %s blocks and ten times that behind them", c.trace, c.capacity)
 	}
 }
