@@ -87,6 +87,8 @@ func (c Config) Validate() error {
 		return bad("check interval", c.CheckInterval, "above 0")
 	case c.TaskWorkers < 0 || c.TaskWorkers > 64:
 		return bad("number of task workers", c.TaskWorkers, "0 to 64")
+	case c.Tiers.validate() != nil:
+		return c.Tiers.validate()
 	case c.TaskWorkers > 0 && (c.TaskInterval <= 0 || c.TaskTimeout <= 0):
 		return bad("task interval or timeout", min(c.TaskInterval, c.TaskTimeout), "above 0")
 	}

@@ -40,6 +40,39 @@ type Tiers struct {
 	High, Low float64
 }
 
+// DefaultTiers returns the defaults, without tiers.
+func DefaultTiers() Tiers {
+	return Tiers{Staging: 1280 << 20, StagingTTL: 5 * time.Second, QueueLimit: 50_000, PromoteAt: 2, High: 0.9, Low: 0.8}
+}
+
+func (t *Tiers) validate() error {
+	bad := func(name string, got any, want string) error {
+		return errs.New(errs.InvalidParams, "store node: storage tiers", "%s is %v, must be %s", name, got, want)
+	}
+	switch {
+	case !t.enabled():
+		return nil
+	case len(t.Each) > maxTiers:
+		return bad("their number", len(t.Each), "at most 256")
+	case t.Endpoint == "":
+		return bad("the endpoint", `""`, "host:port")
+	case t.Staging < 1<<20:
+		return bad("the staging memory", t.Staging, "at least 1 MiB")
+	case t.StagingTTL <= 0:
+		return bad("how long what was staged stays", t.StagingTTL, "above 0")
+	case t.QueueLimit < 1:
+		return bad("the limit of the queue", t.QueueLimit, "at least 1")
+	case t.PromoteAt < 0:
+		return bad("the read that promotes", t.PromoteAt, "0 or more")
+	case t.Low <= 0 || t.Low >= t.High || t.High > 1:
+		return bad("the watermarks", fmt.Sprintf("%v and %v", t.High, t.Low), "the low one above 0, the high one above it, and at most 1")
+	}
+	return nil
+}
+
+// maxTiers bounds the tiers of a node.
+const maxTiers = 256
+
 // enabled reports whether there are tiers.
 func (t *Tiers) enabled() bool { return t != nil && len(t.Each) > 0 }
 

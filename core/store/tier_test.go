@@ -1,0 +1,118 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store/node"
+	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	"github.com/mooncake-go/mooncake/sdk/tier"
+	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
+)
+
+// disk is a storage tier that outlives its nodes.
+type disk struct {
+	backing *reference.Backing
+	folder  string
+}
+
+func newDisk(t testing.TB, capacity uint64) *disk {
+	return &disk{reference.NewBacking(capacity), t.TempDir()}
+}
+
+// tiered makes a member's node one with a tier.
+func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
+	p.t.Helper()
+	ctx := context.Background()
+	f := reference.Surviving()
+	c := f.DefaultConfig().(*reference.Config)
+	c.Backing = d.backing
+	t, err := f.New(c)
+	require.NoError(p.t, err)
+	require.NoError(p.t, t.Start(ctx, host{}))
+	p.t.Cleanup(func() { _ = t.Stop(ctx) })
+	e, err := lru.Factory().New(lru.Factory().DefaultConfig())
+	require.NoError(p.t, err)
+	require.NoError(p.t, e.Start(ctx, host{}))
+	p.t.Cleanup(func() { _ = e.Stop(ctx) })
+	tiers := node.DefaultTiers()
+	tiers.Staging, tiers.Endpoint = 32<<20, "tier.test:1"
+	one := &node.Tier{Tier: tier.Tier(t), Name: "disk", Policy: e}
+	require.NoError(p.t, node.OpenTier(ctx, one, d.folder, "pool", p.logger()))
+	tiers.Each = []*node.Tier{one}
+	if change != nil {
+		change(&tiers)
+	}
+	return func(c *node.Config) { c.Tiers = &tiers }
+}
+
+// saved waits until n objects have been saved.
+func (m *member) saved(t testing.TB, n int) {
+	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_saved_total") >= n }, 20*time.Second, time.Millisecond)
+}
+
+// staged reads an object from the tier that has it.
+func (m *member) staged(t testing.TB, k string) []byte {
+	t.Helper()
+	o, err := m.query(k)
+	require.NoError(t, err)
+	for i := range o.Replicas {
+		r := &o.Replicas[i]
+		if !r.OnTier() {
+			continue
+		}
+		got, err := m.node.Stage(context.Background(), []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
+		require.NoError(t, err)
+		require.NoError(t, got.Parts[0].Err)
+		p := got.Parts[0].Value
+		out := append([]byte(nil), unsafe.Slice(*(**byte)(unsafe.Pointer(&p.Address)), int(p.Size))...)
+		require.NoError(t, m.node.Release(context.Background(), got.ID))
+		return out
+	}
+	t.Fatalf("%s is on no tier: %+v", k, o.Replicas)
+	return nil
+}
+
+func (m *member) query(k string) (model.Object, error) {
+	r := m.Query(context.Background(), []model.Key{k})[0]
+	return r.Value, r.Err
+}
+
+// TestTierKeepsWhatMemoryCannot: more objects than memory holds are all there, on the tier, and the node reads them.
+func TestTierKeepsWhatMemoryCannot(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = true, time.Millisecond })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	const n = 32
+	for i := range n {
+		k := fmt.Sprint("key", i)
+		require.NoError(t, m.Put(ctx, k, content(k, 1<<20), model.DefaultReplicateConfig()))
+		m.saved(t, i+1)
+	}
+	onlyThere := 0
+	for i := range n {
+		k := fmt.Sprint("key", i)
+		ok, err := m.Exist(ctx, k)
+		require.NoError(t, err)
+		require.True(t, ok, k)
+		require.True(t, bytes.Equal(content(k, 1<<20), m.staged(t, k)), k)
+		o, err := m.query(k)
+		require.NoError(t, err)
+		if len(o.Replicas) == 1 {
+			onlyThere++
+		}
+	}
+	require.Greater(t, onlyThere, n/2)
+	require.NoError(t, m.Remove(ctx, "key0", true))
+	ok, err := m.Exist(ctx, "key0")
+	require.NoError(t, err)
+	require.False(t, ok)
+}
