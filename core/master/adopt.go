@@ -32,13 +32,15 @@ type adoption struct {
 	// now is the instant of the adoption, until that when readers of the masters before must have ended: their masters
 	// were valid for journal.Validity after they heard of the node, and granted leases until then.
 	now, until lease.Instant
-	follow     func(*ledger.Entry) // enters it where the segment is only followed, else nil
+	follow     func(*ledger.Entry)     // enters it where the segment is only followed, else nil
+	live       map[ledger.Put]struct{} // the puts that count, nil for all
 
 	objects, unfinished, held, dropped, refused int
 }
 
 // adopt mounts a segment with what its ledger has. Called with the mounts locked.
 func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
+	live := s.returning(ctx, r.seg)
 	if err := s.supersede(ctx, opReport, r.client, r.seg); err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 	feed := s.feeds.Open(r.client)
 	m.Ledger = journal.NewStream(feed, r.epoch, seq)
 	now := s.clock.Now()
-	a := adoption{s: s, seg: m, now: now, until: now.Add(journal.Validity + r.lease + slack)}
+	a := adoption{s: s, seg: m, now: now, until: now.Add(journal.Validity + r.lease + slack), live: live}
 	s.pool.Enter()
 	err = s.pool.AddSpace(ctx, m)
 	if err == nil {
@@ -81,6 +83,27 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 			"segment", m.Name, "objects", a.refused, "closed_for", a.until.Sub(now))
 	}
 	return nil
+}
+
+// returning drops a storage tier that a node attaches as another client, or without records that it lacked, and returns the
+// puts that count of what the tier is going to report: it may also have what was removed meanwhile. nil stands for all.
+func (s *Service) returning(ctx context.Context, seg model.Segment) map[ledger.Put]struct{} {
+	old := s.registry.Get(seg.ID)
+	if old == nil || !seg.OnTier() {
+		return nil
+	}
+	live := map[ledger.Put]struct{}{}
+	var extents []segments.Extent
+	for at, more := objects.Cursor(0), true; more; more = at != 0 {
+		extents, at = s.table.Extents(at, extents[:0])
+		for _, e := range extents {
+			if e.Seg == old {
+				live[e.Put] = struct{}{}
+			}
+		}
+	}
+	s.drop(ctx, old, history.SegmentUnmounted)
+	return live
 }
 
 // leastEntry is less than what any entry of a report takes, in bytes.
@@ -181,6 +204,11 @@ func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 	}
 	part := segments.Extent{Seg: a.seg, Offset: e.Extents[0].Offset, Size: e.Extents[0].Length, Put: e.Put}
 	s.table.NumberFrom(uint64(e.Put))
+	if _, counts := a.live[e.Put]; a.live != nil && !counts {
+		a.dropped++
+		s.holdDropped(part, true, a.now, a.until)
+		return
+	}
 	switch {
 	case e.State == ledger.Held:
 		a.held++

@@ -77,7 +77,7 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.LedgerState) model.LedgerGrant {
 	old := s.registry.Get(l.Segment.ID)
 	if old != nil && old.Client != client && l.Segment.OnTier() {
-		s.drop(ctx, old, history.SegmentUnmounted) // One process at a time has a volume.
+		s.registry.SetAbsent(old, s.clock.Now()) // One process at a time has a volume. adopt drops it.
 		old = nil
 	}
 	if old != nil && old.Client == client {
@@ -97,7 +97,11 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 			s.registry.SetAbsent(old, s.clock.Now())
 			return model.LedgerGrant{Epoch: uint64(old.Ledger.Epoch()), Resume: true}
 		}
-		s.drop(ctx, old, history.SegmentUnmounted)
+		if l.Segment.OnTier() {
+			s.registry.SetAbsent(old, s.clock.Now())
+		} else {
+			s.drop(ctx, old, history.SegmentUnmounted)
+		}
 	}
 	if m := s.mirrors[l.Segment.ID]; m != nil && m.promoted && m.client == client && m.seg.Segment == l.Segment && !l.Wiped &&
 		m.seg.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {

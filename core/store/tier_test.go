@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -22,23 +25,27 @@ import (
 type disk struct {
 	backing *reference.Backing
 	folder  string
+	client  model.ClientID // as which the last node used it
+	stop    func()         // ends the tier of the last node
 }
 
 func newDisk(t testing.TB, capacity uint64) *disk {
-	return &disk{reference.NewBacking(capacity), t.TempDir()}
+	return &disk{backing: reference.NewBacking(capacity), folder: t.TempDir(), stop: func() {}}
 }
 
 // tiered makes a member's node one with a tier.
 func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
 	p.t.Helper()
 	ctx := context.Background()
+	d.stop()
 	f := reference.Surviving()
 	c := f.DefaultConfig().(*reference.Config)
 	c.Backing = d.backing
 	t, err := f.New(c)
 	require.NoError(p.t, err)
 	require.NoError(p.t, t.Start(ctx, host{}))
-	p.t.Cleanup(func() { _ = t.Stop(ctx) })
+	d.stop = sync.OnceFunc(func() { _ = t.Stop(ctx) })
+	p.t.Cleanup(d.stop)
 	e, err := lru.Factory().New(lru.Factory().DefaultConfig())
 	require.NoError(p.t, err)
 	require.NoError(p.t, e.Start(ctx, host{}))
@@ -47,7 +54,7 @@ func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
 	tiers.Staging, tiers.Endpoint = 32<<20, "tier.test:1"
 	one := &node.Tier{Tier: tier.Tier(t), Name: "disk", Policy: e}
 	require.NoError(p.t, node.OpenTier(ctx, one, d.folder, "pool", p.logger()))
-	tiers.Each = []*node.Tier{one}
+	tiers.Each, d.client = []*node.Tier{one}, one.Client()
 	if change != nil {
 		change(&tiers)
 	}
@@ -115,4 +122,97 @@ func TestTierKeepsWhatMemoryCannot(t *testing.T) {
 	ok, err := m.Exist(ctx, "key0")
 	require.NoError(t, err)
 	require.False(t, ok)
+}
+
+// fill puts n objects of 1 MiB and waits until they are saved.
+func (m *member) fill(t testing.TB, n int) {
+	for i := range n {
+		k := fmt.Sprint("key", i)
+		require.NoError(t, m.Put(context.Background(), k, content(k, 1<<20), model.DefaultReplicateConfig()))
+		m.saved(t, i+1)
+	}
+}
+
+// there counts the objects of fill that are on the tier with the right bytes, once at least want are.
+func (m *member) there(t testing.TB, n, want int) {
+	t.Helper()
+	keys := make([]model.Key, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint("key", i)
+	}
+	var found int
+	require.Eventually(t, func() bool {
+		found = 0
+		for _, r := range m.BatchExist(context.Background(), keys) {
+			if r.Err == nil && r.Value {
+				found++
+			}
+		}
+		return found >= want
+	}, 20*time.Second, 10*time.Millisecond, "%d of %d", want, n)
+	require.Equal(t, want, found)
+	for _, k := range keys {
+		if ok, _ := m.Exist(context.Background(), k); ok {
+			require.True(t, bytes.Equal(content(k, 1<<20), m.staged(t, k)), k)
+		}
+	}
+}
+
+// TestTierOutlives: what was saved is there again after the node, the master or both have been replaced, whether the new
+// process is the same client or another one, and also where the ledger of the tier was lost. What was removed meanwhile
+// does not return.
+func TestTierOutlives(t *testing.T) {
+	ctx := context.Background()
+	const n = 12
+	for name, c := range map[string]struct{ node, master, sameClient, noLedger bool }{
+		"node":                     {node: true, sameClient: true},
+		"node as another client":   {node: true},
+		"master":                   {master: true},
+		"both":                     {node: true, master: true, sameClient: true},
+		"both, as another client":  {node: true, master: true},
+		"node without its ledger":  {node: true, noLedger: true},
+		"both, without the ledger": {node: true, master: true, noLedger: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL, c.ClientTTL = true, time.Millisecond, time.Second })
+			d := newDisk(t, 256<<20)
+			m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+			other := p.member("b", memberOptions{})
+			m.fill(t, n)
+			require.NoError(t, m.Remove(ctx, "key0", true))
+			if c.node {
+				m.stop()
+				if !c.master { // The node is to be known to be absent, or its ledger has to confirm.
+					require.Eventually(t, func() bool { return other.Remove(ctx, "key1", true) == nil }, 20*time.Second, 10*time.Millisecond)
+				}
+			}
+			if c.master {
+				p.kill()
+				p.boot()
+			}
+			if c.node {
+				if c.noLedger {
+					files, err := filepath.Glob(filepath.Join(d.folder, "ledger-*"))
+					require.NoError(t, err)
+					require.Len(t, files, 1)
+					require.NoError(t, os.Remove(files[0]))
+				}
+				tiers := p.tiered(d, nil)
+				o := memberOptions{segments: []uint64{8 << 20}, node: tiers}
+				if c.sameClient {
+					require.Equal(t, m.deps.ID, d.client)
+					o.id = d.client
+				}
+				m = p.member("a", o)
+			}
+			want := n - 1
+			if c.node && !c.master {
+				want--
+			}
+			m.there(t, n, want)
+			ok, err := m.Exist(ctx, "key0")
+			require.NoError(t, err)
+			require.False(t, ok, "a removed object has returned")
+		})
+	}
 }
