@@ -88,6 +88,11 @@ func (c Calls) Remove(ctx context.Context, key model.Key, force bool) error {
 	return c.BatchRemove(ctx, []model.Key{key}, force)[0]
 }
 
+// RemoveAll removes all objects that may be removed and returns their number.
+func (c Calls) RemoveAll(ctx context.Context, force bool) (int, error) {
+	return c.RemoveByRegex(ctx, "", force)
+}
+
 // BatchUpsert stores objects in place of existing ones. Of several values for one key the last
 // counts.
 func (c Calls) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {

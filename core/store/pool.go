@@ -73,11 +73,9 @@ type Pool interface {
 	// BatchRemove removes objects. ObjectNotFound; ObjectHasLease while readers may use the object,
 	// unless force; ReplicaIsNotReady while it is being put.
 	BatchRemove(ctx context.Context, keys []model.Key, force bool) []error
-	// RemoveByRegex removes the objects whose keys match (RE2 syntax, unanchored) and that may be
-	// removed, and returns their number. InvalidParams for a malformed expression.
+	// RemoveByRegex removes the objects whose keys match (RE2 syntax, unanchored; "" for all) and that
+	// may be removed, and returns their number. InvalidParams for a malformed expression.
 	RemoveByRegex(ctx context.Context, expr string, force bool) (int, error)
-	// RemoveAll removes all objects that may be removed and returns their number.
-	RemoveAll(ctx context.Context, force bool) (int, error)
 	// ClearReplicas removes the replicas on a segment, or with "" whole objects, of those keys that
 	// this client put and no client is reading, and returns those keys.
 	ClearReplicas(ctx context.Context, keys []model.Key, segment string) ([]model.Key, error)
