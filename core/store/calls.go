@@ -48,6 +48,17 @@ func (c Calls) Get(ctx context.Context, key model.Key) ([]byte, error) {
 	return r.Value, r.Err
 }
 
+// BatchGet reads objects into new memory.
+func (c Calls) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
+	out := make([]model.Result[[]byte], len(keys))
+	for i, r := range c.GetBuffers(ctx, keys, true) {
+		if out[i].Err = r.Err; r.Err == nil {
+			out[i].Value = r.Value.Bytes()
+		}
+	}
+	return out
+}
+
 // GetInto reads an object into memory, one piece after the other, and returns its size.
 func (c Calls) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, error) {
 	r := c.GetFragments(ctx, []model.Key{key}, [][][]byte{dst})[0]
@@ -102,7 +113,7 @@ func (c Calls) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byt
 
 // GetBuffer reads an object into memory of the client, which the caller releases.
 func (c Calls) GetBuffer(ctx context.Context, key model.Key) (Lent, error) {
-	r := c.GetBuffers(ctx, []model.Key{key})[0]
+	r := c.GetBuffers(ctx, []model.Key{key}, false)[0]
 	return r.Value, r.Err
 }
 

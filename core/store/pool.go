@@ -52,16 +52,14 @@ type Pool interface {
 	BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int]
 	// GetFragments is BatchGetInto with several pieces of memory for each object, one after the other.
 	GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int]
-	// BatchGet reads objects into new memory. The errors are those of BatchGetInto.
-	BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte]
 	// GetIntoRanges reads ranges of objects and returns the bytes of each range, all or an error.
 	// InvalidParams for a range beyond the object, else the errors of BatchGetInto. An error of one
 	// range or key does not affect the others. The bytes are verified with the checksums of the grains
 	// that the ranges touch (model.GrainSize), or with that of the whole object where it has no others.
 	GetIntoRanges(ctx context.Context, reads []Ranges) [][]model.Result[int]
-	// GetBuffers reads objects into memory of the client, which the caller releases. The errors are
-	// those of BatchGetInto.
-	GetBuffers(ctx context.Context, keys []model.Key) []model.Result[Lent]
+	// GetBuffers reads objects into memory of the client, which the caller releases, or with fresh into
+	// new memory, which the caller keeps. The errors are those of BatchGetInto.
+	GetBuffers(ctx context.Context, keys []model.Key, fresh bool) []model.Result[Lent]
 
 	// BatchExist reports which objects can be read, and grants them a lease.
 	BatchExist(ctx context.Context, keys []model.Key) []model.Result[bool]

@@ -85,7 +85,7 @@ func (s *Store) getBuffers(keys []string, out []Lent, status []Code) {
 	}
 	o.lent.add() // Keep the client open during the call.
 	defer o.lent.done()
-	for i, r := range o.pool.GetBuffers(context.Background(), keys) {
+	for i, r := range o.pool.GetBuffers(context.Background(), keys, false) {
 		if status[i] = s.note(r.Err); r.Err == nil {
 			out[i].Lent, out[i].ReadOnly = o.lend(r.Value), o.node == nil
 		}

@@ -24,15 +24,6 @@ func (c *Client) Get(ctx context.Context, key model.Key) ([]byte, error) {
 	return it.Bytes(), it.Err
 }
 
-// BatchGet implements store.Pool.
-func (c *Client) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
-	out := make([]model.Result[[]byte], len(keys))
-	c.batch(ctx, "batch_get", keys, func(_ int, it *get.Item) { it.Owner = get.Heap }, func(i int, it *get.Item) {
-		out[i] = model.Result[[]byte]{Value: it.Bytes(), Err: it.Err}
-	})
-	return out
-}
-
 // GetInto is store.Calls.GetInto.
 func (c *Client) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, error) {
 	defer promreg.Observe(c.b.Metrics.Get, time.Now())
@@ -81,9 +72,13 @@ func (c *Client) batch(ctx context.Context, op string, keys []model.Key, aim, do
 
 // GetBuffers implements store.Pool. The memory comes from session.Deps.Buffers, or from the heap if
 // they have no space.
-func (c *Client) GetBuffers(ctx context.Context, keys []model.Key) []model.Result[store.Lent] {
+func (c *Client) GetBuffers(ctx context.Context, keys []model.Key, fresh bool) []model.Result[store.Lent] {
+	op, owner := "batch_get_buffer", get.Lent
+	if fresh {
+		op, owner = "batch_get", get.Heap
+	}
 	out := make([]model.Result[store.Lent], len(keys))
-	c.batch(ctx, "batch_get_buffer", keys, func(_ int, it *get.Item) { it.Owner = get.Lent }, func(i int, it *get.Item) {
+	c.batch(ctx, op, keys, func(_ int, it *get.Item) { it.Owner = owner }, func(i int, it *get.Item) {
 		out[i].Value, out[i].Err = it.Lent()
 	})
 	return out

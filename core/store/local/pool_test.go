@@ -146,7 +146,7 @@ func ranges(t *testing.T, u under) {
 func buffers(t *testing.T, u under) {
 	ctx := t.Context()
 	require.NoError(t, u.Put(ctx, "b", content("b", 300_000), one))
-	got := u.GetBuffers(ctx, []string{"b", "none", "b"})
+	got := u.GetBuffers(ctx, []string{"b", "none", "b"}, false)
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(got[1].Err))
 	require.Nil(t, got[1].Value)
 	for _, i := range []int{0, 2} {
