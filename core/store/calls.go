@@ -61,8 +61,13 @@ func (c Calls) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]
 
 // GetInto reads an object into memory, one piece after the other, and returns its size.
 func (c Calls) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, error) {
-	r := c.GetFragments(ctx, []model.Key{key}, [][][]byte{dst})[0]
+	r := c.GetFragments(ctx, []model.Key{key}, dst, []uint64{0, uint64(len(dst))})[0]
 	return r.Value, r.Err
+}
+
+// BatchGetInto reads objects into memory and returns their sizes.
+func (c Calls) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
+	return c.GetFragments(ctx, keys, dst, nil)
 }
 
 // Exist reports whether an object can be read, and grants it a lease.

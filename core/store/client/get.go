@@ -36,22 +36,19 @@ func (c *Client) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int
 	return it.Size(), it.Err
 }
 
-// BatchGetInto implements store.Pool.
-func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
-	return c.into(ctx, "batch_get_into", keys, len(dst), func(i int, it *get.Item) { it.IntoOne(dst[i]) })
-}
-
 // GetFragments implements store.Pool.
-func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {
-	return c.into(ctx, "batch_get_into_multi_buffers", keys, len(dst), func(i int, it *get.Item) { it.Into(dst[i]...) })
-}
-
-func (c *Client) into(ctx context.Context, op string, keys []model.Key, buffers int, aim func(int, *get.Item)) []model.Result[int] {
-	if len(keys) != buffers {
-		return base.Failed[int](len(keys), errs.New(errs.InvalidParams, "store: get", "%d keys came with %d buffers", len(keys), buffers))
+func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][]byte, rows []uint64) []model.Result[int] {
+	if err := store.CheckRows(len(keys), len(dst), rows); err != nil {
+		return base.Failed[int](len(keys), err)
+	}
+	op := "batch_get_into"
+	if rows != nil {
+		op = "batch_get_into_multi_buffers"
 	}
 	out := make([]model.Result[int], len(keys))
-	c.batch(ctx, op, keys, aim, func(i int, it *get.Item) { out[i] = model.Result[int]{Value: it.Size(), Err: it.Err} })
+	c.batch(ctx, op, keys, func(i int, it *get.Item) { it.Into(store.Row(dst, rows, i)...) }, func(i int, it *get.Item) {
+		out[i] = model.Result[int]{Value: it.Size(), Err: it.Err}
+	})
 	return out
 }
 
