@@ -110,9 +110,9 @@ func TestThreeMastersLeadFourCells(t *testing.T) {
 	}
 	// all returns how many of the keys are there; each has its value.
 	all := func(p store.Pool) (found int) {
-		for i, got := range p.BatchGet(ctx, stored) {
+		for i, got := range p.GetBuffers(ctx, stored, true) {
 			if got.Err == nil {
-				require.True(t, bytes.Equal(value(stored[i]), got.Value), stored[i])
+				require.True(t, bytes.Equal(value(stored[i]), got.Value.Bytes()), stored[i])
 				found++
 			}
 		}

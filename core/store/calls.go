@@ -48,10 +48,26 @@ func (c Calls) Get(ctx context.Context, key model.Key) ([]byte, error) {
 	return r.Value, r.Err
 }
 
+// BatchGet reads objects into new memory.
+func (c Calls) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
+	out := make([]model.Result[[]byte], len(keys))
+	for i, r := range c.GetBuffers(ctx, keys, true) {
+		if out[i].Err = r.Err; r.Err == nil {
+			out[i].Value = r.Value.Bytes()
+		}
+	}
+	return out
+}
+
 // GetInto reads an object into memory, one piece after the other, and returns its size.
 func (c Calls) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, error) {
-	r := c.GetFragments(ctx, []model.Key{key}, [][][]byte{dst})[0]
+	r := c.GetFragments(ctx, []model.Key{key}, dst, []uint64{0, uint64(len(dst))})[0]
 	return r.Value, r.Err
+}
+
+// BatchGetInto reads objects into memory and returns their sizes.
+func (c Calls) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
+	return c.GetFragments(ctx, keys, dst, nil)
 }
 
 // Exist reports whether an object can be read, and grants it a lease.
@@ -88,6 +104,11 @@ func (c Calls) Remove(ctx context.Context, key model.Key, force bool) error {
 	return c.BatchRemove(ctx, []model.Key{key}, force)[0]
 }
 
+// RemoveAll removes all objects that may be removed and returns their number.
+func (c Calls) RemoveAll(ctx context.Context, force bool) (int, error) {
+	return c.RemoveByRegex(ctx, "", force)
+}
+
 // BatchUpsert stores objects in place of existing ones. Of several values for one key the last
 // counts.
 func (c Calls) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byte, cfg model.ReplicateConfig) []error {
@@ -97,7 +118,7 @@ func (c Calls) BatchUpsert(ctx context.Context, keys []model.Key, values [][]byt
 
 // GetBuffer reads an object into memory of the client, which the caller releases.
 func (c Calls) GetBuffer(ctx context.Context, key model.Key) (Lent, error) {
-	r := c.GetBuffers(ctx, []model.Key{key})[0]
+	r := c.GetBuffers(ctx, []model.Key{key}, false)[0]
 	return r.Value, r.Err
 }
 

@@ -96,9 +96,11 @@ func TestBatches(t *testing.T) {
 	count, err := c.RemoveByRegex(t.Context(), "^kx{1,4}$", true)
 	require.NoError(t, err)
 	require.Equal(t, 4, count)
+	asked := p.tally()
 	count, err = c.RemoveAll(t.Context(), true)
 	require.NoError(t, err)
 	require.Equal(t, 45, count)
+	require.Equal(t, map[string]int{"RemoveAll": 1}, asked.take())
 }
 
 // TestQueryIntoMemoryOfTheCaller says the same whatever was in the memory, and whether one call

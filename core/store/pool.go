@@ -9,6 +9,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -41,27 +42,24 @@ type Pool interface {
 	// retries the put in a new allocation; that attempt inherits no pin of a replaced object.
 	PutItems(ctx context.Context, items []Item, cfg model.ReplicateConfig) []PutResult
 
-	// BatchGetInto reads objects into memory and returns their sizes. The memory of different keys must
-	// not overlap. A key may occur more than once. After an error the content of the memory is
+	// GetFragments reads objects into memory and returns their sizes. Object i goes to the pieces
+	// dst[rows[i]:rows[i+1]], one after the other, or to dst[i] if rows is nil. The memory of different
+	// keys must not overlap. A key may occur more than once. After an error the content of the memory is
 	// undefined.
 	//
 	// ObjectNotFound and ReplicaIsNotReady: there is nothing to read. InvalidParams: the memory is too
 	// small. TransferFail: no replica could be reached. ChecksumMismatch: no replica has the bytes that
 	// were put. LeaseExpired: reading took longer than the lease, several times. See IsMiss. If
 	// errors.Is(err, transfer.ErrQuarantined), the memory must not be used any more.
-	BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int]
-	// GetFragments is BatchGetInto with several pieces of memory for each object, one after the other.
-	GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int]
-	// BatchGet reads objects into new memory. The errors are those of BatchGetInto.
-	BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte]
+	GetFragments(ctx context.Context, keys []model.Key, dst [][]byte, rows []uint64) []model.Result[int]
 	// GetIntoRanges reads ranges of objects and returns the bytes of each range, all or an error.
-	// InvalidParams for a range beyond the object, else the errors of BatchGetInto. An error of one
+	// InvalidParams for a range beyond the object, else the errors of GetFragments. An error of one
 	// range or key does not affect the others. The bytes are verified with the checksums of the grains
 	// that the ranges touch (model.GrainSize), or with that of the whole object where it has no others.
 	GetIntoRanges(ctx context.Context, reads []Ranges) [][]model.Result[int]
-	// GetBuffers reads objects into memory of the client, which the caller releases. The errors are
-	// those of BatchGetInto.
-	GetBuffers(ctx context.Context, keys []model.Key) []model.Result[Lent]
+	// GetBuffers reads objects into memory of the client, which the caller releases, or with fresh into
+	// new memory, which the caller keeps. The errors are those of GetFragments.
+	GetBuffers(ctx context.Context, keys []model.Key, fresh bool) []model.Result[Lent]
 
 	// BatchExist reports which objects can be read, and grants them a lease.
 	BatchExist(ctx context.Context, keys []model.Key) []model.Result[bool]
@@ -73,11 +71,9 @@ type Pool interface {
 	// BatchRemove removes objects. ObjectNotFound; ObjectHasLease while readers may use the object,
 	// unless force; ReplicaIsNotReady while it is being put.
 	BatchRemove(ctx context.Context, keys []model.Key, force bool) []error
-	// RemoveByRegex removes the objects whose keys match (RE2 syntax, unanchored) and that may be
-	// removed, and returns their number. InvalidParams for a malformed expression.
+	// RemoveByRegex removes the objects whose keys match (RE2 syntax, unanchored; "" for all) and that
+	// may be removed, and returns their number. InvalidParams for a malformed expression.
 	RemoveByRegex(ctx context.Context, expr string, force bool) (int, error)
-	// RemoveAll removes all objects that may be removed and returns their number.
-	RemoveAll(ctx context.Context, force bool) (int, error)
 	// ClearReplicas removes the replicas on a segment, or with "" whole objects, of those keys that
 	// this client put and no client is reading, and returns those keys.
 	ClearReplicas(ctx context.Context, keys []model.Key, segment string) ([]model.Key, error)
@@ -238,4 +234,20 @@ func CheckStart(keys, sizes, groups int) error {
 		return errs.New(errs.InvalidParams, "store: start to put", "%d keys came with %d sizes and %d groups", keys, sizes, groups)
 	}
 	return nil
+}
+
+// CheckRows returns an error for arguments of Pool.GetFragments that do not fit together.
+func CheckRows(keys, pieces int, rows []uint64) error {
+	if rows == nil && pieces == keys || len(rows) == keys+1 && slices.IsSorted(rows) && rows[keys] <= uint64(pieces) {
+		return nil
+	}
+	return errs.New(errs.InvalidParams, "store: get", "%d keys came with %d buffers", keys, pieces)
+}
+
+// Row returns the memory of object i, as Pool.GetFragments describes it.
+func Row(dst [][]byte, rows []uint64, i int) [][]byte {
+	if rows == nil {
+		return dst[i : i+1]
+	}
+	return dst[rows[i]:rows[i+1]]
 }

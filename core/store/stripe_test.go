@@ -165,7 +165,7 @@ func TestGetBuffer(t *testing.T) {
 	defer c.Close(t.Context()) //nolint:errcheck // Nothing depends on it.
 	require.NoError(t, c.Put(t.Context(), "small", content("small", 5000), one))
 	require.NoError(t, c.Put(t.Context(), "large", content("large", 100<<10), one))
-	got := c.GetBuffers(t.Context(), []string{"small", "absent", "large"})
+	got := c.GetBuffers(t.Context(), []string{"small", "absent", "large"}, false)
 	require.NoError(t, got[0].Err)
 	require.Equal(t, content("small", 5000), got[0].Value.Bytes())
 	require.NotZero(t, pool.Used())

@@ -106,7 +106,7 @@ func (p *refusing) PutItems(_ context.Context, items []store.Item, _ model.Repli
 	return out
 }
 
-func (p *refusing) BatchGetInto(_ context.Context, keys []model.Key, _ [][]byte) []model.Result[int] {
+func (p *refusing) GetFragments(_ context.Context, keys []model.Key, _ [][]byte, _ []uint64) []model.Result[int] {
 	out := make([]model.Result[int], len(keys))
 	for i := range out {
 		out[i].Err = errs.New(errs.ObjectNotFound, "", "nothing is here")

@@ -70,7 +70,7 @@ func (p *pages) unreadable(ctx context.Context, ids []uint64) (missing []uint64)
 	for i, id := range ids {
 		keys[i], bufs[i] = p.key(id), make([]byte, p.size)
 	}
-	for i, r := range p.client.BatchGetInto(ctx, keys, bufs) {
+	for i, r := range p.client.GetFragments(ctx, keys, bufs, nil) {
 		if r.Err != nil || p.compare(ids[i], bufs[i]) != nil {
 			missing = append(missing, ids[i])
 		}
@@ -95,7 +95,7 @@ func (p *pages) read(ctx context.Context, id uint64) error {
 	defer cancel()
 	page := make([]byte, p.size)
 	return p.timed(wholeRead, func() error {
-		if err := p.client.BatchGetInto(ctx, []model.Key{p.key(id)}, [][]byte{page})[0].Err; err != nil {
+		if err := p.client.GetFragments(ctx, []model.Key{p.key(id)}, [][]byte{page}, nil)[0].Err; err != nil {
 			return err
 		}
 		return p.compare(id, page)

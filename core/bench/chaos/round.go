@@ -166,7 +166,7 @@ func (r *round) readable(ctx context.Context, first uint64, keys int) int {
 func (r *round) balance(ctx context.Context) (stuck uint64, err error) {
 	var left string
 	for by := time.Now().Add(balanceLimit); ; {
-		if _, err = r.pages.client.RemoveAll(ctx, true); err == nil {
+		if _, err = r.pages.client.RemoveByRegex(ctx, "", true); err == nil {
 			if stuck, left, err = r.pool.taken(ctx); err == nil && stuck == 0 {
 				return 0, nil
 			}

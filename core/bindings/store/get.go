@@ -24,16 +24,11 @@ func (s *Store) GetInto(keys []string, to Fragments, results []Code) {
 	defer sc.release()
 	bad := false
 	sc.gather(&to, len(keys), func(int) { bad = true })
-	if bad {
+	if bad || len(sc.mem) != len(to.Ptrs) {
 		s.noteAll(errFragment, results)
 		return
 	}
-	var got []model.Result[int]
-	if to.Rows == nil {
-		got = o.pool.BatchGetInto(context.Background(), keys, sc.mem)
-	} else {
-		got = o.pool.GetFragments(context.Background(), keys, sc.rows)
-	}
+	got := o.pool.GetFragments(context.Background(), keys, sc.mem, to.Rows)
 	for i := range got {
 		results[i] = s.count(&got[i])
 	}
@@ -85,7 +80,7 @@ func (s *Store) getBuffers(keys []string, out []Lent, status []Code) {
 	}
 	o.lent.add() // Keep the client open during the call.
 	defer o.lent.done()
-	for i, r := range o.pool.GetBuffers(context.Background(), keys) {
+	for i, r := range o.pool.GetBuffers(context.Background(), keys, false) {
 		if status[i] = s.note(r.Err); r.Err == nil {
 			out[i].Lent, out[i].ReadOnly = o.lend(r.Value), o.node == nil
 		}

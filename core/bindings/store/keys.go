@@ -42,13 +42,13 @@ func (s *Store) Remove(keys []string, force bool, results []Code) {
 }
 
 // RemoveByRegex removes the objects whose keys match and returns their number, or a code.
-func (s *Store) RemoveByRegex(expr string, force bool) (n Code) {
+func (s *Store) RemoveByRegex(expr string, force bool) Code {
 	return s.one(func(ctx context.Context, o *opened) (int, error) { return o.pool.RemoveByRegex(ctx, expr, force) })
 }
 
 // RemoveAll removes all objects that may be removed and returns their number, or a code.
 func (s *Store) RemoveAll(force bool) Code {
-	return s.one(func(ctx context.Context, o *opened) (int, error) { return o.pool.RemoveAll(ctx, force) })
+	return s.one(func(ctx context.Context, o *opened) (int, error) { return o.pool.RemoveByRegex(ctx, "", force) })
 }
 
 // one returns the result of a call that has a single result: a number, or a code.

@@ -24,15 +24,6 @@ func (c *Client) Get(ctx context.Context, key model.Key) ([]byte, error) {
 	return it.Bytes(), it.Err
 }
 
-// BatchGet implements store.Pool.
-func (c *Client) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
-	out := make([]model.Result[[]byte], len(keys))
-	c.batch(ctx, "batch_get", keys, func(_ int, it *get.Item) { it.Owner = get.Heap }, func(i int, it *get.Item) {
-		out[i] = model.Result[[]byte]{Value: it.Bytes(), Err: it.Err}
-	})
-	return out
-}
-
 // GetInto is store.Calls.GetInto.
 func (c *Client) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int, error) {
 	defer promreg.Observe(c.b.Metrics.Get, time.Now())
@@ -45,22 +36,19 @@ func (c *Client) GetInto(ctx context.Context, key model.Key, dst ...[]byte) (int
 	return it.Size(), it.Err
 }
 
-// BatchGetInto implements store.Pool.
-func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
-	return c.into(ctx, "batch_get_into", keys, len(dst), func(i int, it *get.Item) { it.IntoOne(dst[i]) })
-}
-
 // GetFragments implements store.Pool.
-func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {
-	return c.into(ctx, "batch_get_into_multi_buffers", keys, len(dst), func(i int, it *get.Item) { it.Into(dst[i]...) })
-}
-
-func (c *Client) into(ctx context.Context, op string, keys []model.Key, buffers int, aim func(int, *get.Item)) []model.Result[int] {
-	if len(keys) != buffers {
-		return base.Failed[int](len(keys), errs.New(errs.InvalidParams, "store: get", "%d keys came with %d buffers", len(keys), buffers))
+func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][]byte, rows []uint64) []model.Result[int] {
+	if err := store.CheckRows(len(keys), len(dst), rows); err != nil {
+		return base.Failed[int](len(keys), err)
+	}
+	op := "batch_get_into"
+	if rows != nil {
+		op = "batch_get_into_multi_buffers"
 	}
 	out := make([]model.Result[int], len(keys))
-	c.batch(ctx, op, keys, aim, func(i int, it *get.Item) { out[i] = model.Result[int]{Value: it.Size(), Err: it.Err} })
+	c.batch(ctx, op, keys, func(i int, it *get.Item) { it.Into(store.Row(dst, rows, i)...) }, func(i int, it *get.Item) {
+		out[i] = model.Result[int]{Value: it.Size(), Err: it.Err}
+	})
 	return out
 }
 
@@ -81,9 +69,13 @@ func (c *Client) batch(ctx context.Context, op string, keys []model.Key, aim, do
 
 // GetBuffers implements store.Pool. The memory comes from session.Deps.Buffers, or from the heap if
 // they have no space.
-func (c *Client) GetBuffers(ctx context.Context, keys []model.Key) []model.Result[store.Lent] {
+func (c *Client) GetBuffers(ctx context.Context, keys []model.Key, fresh bool) []model.Result[store.Lent] {
+	op, owner := "batch_get_buffer", get.Lent
+	if fresh {
+		op, owner = "batch_get", get.Heap
+	}
 	out := make([]model.Result[store.Lent], len(keys))
-	c.batch(ctx, "batch_get_buffer", keys, func(_ int, it *get.Item) { it.Owner = get.Lent }, func(i int, it *get.Item) {
+	c.batch(ctx, op, keys, func(_ int, it *get.Item) { it.Owner = owner }, func(i int, it *get.Item) {
 		out[i].Value, out[i].Err = it.Lent()
 	})
 	return out

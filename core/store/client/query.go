@@ -52,16 +52,11 @@ func (c *Client) BatchRemove(ctx context.Context, keys []model.Key, force bool) 
 // RemoveByRegex implements store.Pool.
 func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
 	defer c.reader.ForgetAll()
+	if expr == "" {
+		return ask(ctx, c, "RemoveAll", func(ctx context.Context) (int, error) { return c.b.Master.RemoveAll(ctx, c.b.Caller, force) })
+	}
 	return ask(ctx, c, "RemoveByRegex", func(ctx context.Context) (int, error) {
 		return c.b.Master.RemoveByRegex(ctx, c.b.Caller, expr, force)
-	})
-}
-
-// RemoveAll implements store.Pool.
-func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
-	defer c.reader.ForgetAll()
-	return ask(ctx, c, "RemoveAll", func(ctx context.Context) (int, error) {
-		return c.b.Master.RemoveAll(ctx, c.b.Caller, force)
 	})
 }
 

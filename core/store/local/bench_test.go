@@ -32,7 +32,7 @@ func BenchmarkGetInto(b *testing.B) {
 				b.Run(fmt.Sprintf("size=%d/batch=%d/%s", size, batch, name), func(b *testing.B) {
 					b.SetBytes(int64(size * batch))
 					for b.Loop() {
-						if r := u.BatchGetInto(ctx, keys, dst)[batch-1]; r.Err != nil {
+						if r := u.GetFragments(ctx, keys, dst, nil)[batch-1]; r.Err != nil {
 							b.Fatal(r.Err)
 						}
 					}

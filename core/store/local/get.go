@@ -14,24 +14,15 @@ import (
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
 
-// BatchGetInto implements store.Pool, like GetFragments.
-func (c *Client) BatchGetInto(ctx context.Context, keys []model.Key, dst [][]byte) []model.Result[int] {
-	rows := make([][][]byte, len(dst))
-	for i := range dst {
-		rows[i] = dst[i : i+1]
-	}
-	return c.GetFragments(ctx, keys, rows)
-}
-
 // GetFragments implements store.Pool. The service writes to shared memory directly; the client copies
 // into other memory.
-func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]byte) []model.Result[int] {
+func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][]byte, rows []uint64) []model.Result[int] {
 	out := make([]model.Result[int], len(keys))
-	if len(keys) != len(dst) {
-		all(out, errs.New(errs.InvalidParams, "local client: get", "%d keys came with %d buffers", len(keys), len(dst)))
-		return out
+	err := store.CheckRows(len(keys), len(dst), rows)
+	if err == nil {
+		err = c.calls.Enter("local client")
 	}
-	if err := c.calls.Enter("local client"); err != nil {
+	if err != nil {
 		all(out, err)
 		return out
 	}
@@ -46,7 +37,7 @@ func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]b
 		}
 	}
 	for i, k := range keys {
-		mem := slices.DeleteFunc(slices.Clone(dst[i]), func(m []byte) bool { return len(m) == 0 })
+		mem := slices.DeleteFunc(slices.Clone(store.Row(dst, rows, i)), func(m []byte) bool { return len(m) == 0 })
 		if _, shared := c.regions.refs(mem); !shared {
 			copied = append(copied, i)
 			continue
@@ -57,7 +48,7 @@ func (c *Client) GetFragments(ctx context.Context, keys []model.Key, dst [][][]b
 	b.send()
 	c.fetch(ctx, keys, copied, func(i int, object []byte, err error) {
 		if out[i].Err = err; err == nil {
-			out[i].Value, out[i].Err = scatter(keys[i], object, dst[i])
+			out[i].Value, out[i].Err = scatter(keys[i], object, store.Row(dst, rows, i))
 		}
 	})
 	return out

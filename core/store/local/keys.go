@@ -79,16 +79,9 @@ func (c *Client) BatchRemove(ctx context.Context, keys []model.Key, force bool) 
 
 // RemoveByRegex implements store.Pool.
 func (c *Client) RemoveByRegex(ctx context.Context, expr string, force bool) (int, error) {
-	return c.removeMany(ctx, &localv1.RemoveManyRequest{Expression: &expr, Force: force})
-}
-
-// RemoveAll implements store.Pool.
-func (c *Client) RemoveAll(ctx context.Context, force bool) (int, error) {
-	return c.removeMany(ctx, &localv1.RemoveManyRequest{Force: force})
-}
-
-func (c *Client) removeMany(ctx context.Context, req *localv1.RemoveManyRequest) (int, error) {
-	resp, err := ask(ctx, c, "remove", func(ctx context.Context, r rpc) (*localv1.RemoveManyResponse, error) { return r.RemoveMany(ctx, req) })
+	resp, err := ask(ctx, c, "remove", func(ctx context.Context, r rpc) (*localv1.RemoveManyResponse, error) {
+		return r.RemoveMany(ctx, &localv1.RemoveManyRequest{Expression: &expr, Force: force})
+	})
 	return int(resp.GetRemoved()), err
 }
 

@@ -68,35 +68,27 @@ func (b *Buffer) Release() {
 	release()
 }
 
-// BatchGet implements store.Pool.
-func (c *Client) BatchGet(ctx context.Context, keys []model.Key) []model.Result[[]byte] {
-	out := make([]model.Result[[]byte], len(keys))
-	if err := c.calls.Enter("local client"); err != nil {
-		all(out, err)
-		return out
-	}
-	defer c.calls.Leave()
-	index := make([]int, len(keys))
-	for i := range index {
-		index[i] = i
-	}
-	c.fetch(ctx, keys, index, func(i int, object []byte, err error) {
-		if out[i].Err = err; err == nil {
-			out[i].Value = slices.Clone(object)
-		}
-	})
-	return out
-}
-
 // GetBuffers implements store.Pool. The memory is lent by the service, or is in the local buffer if
 // the service lends none. It stays readable when the service ends.
-func (c *Client) GetBuffers(ctx context.Context, keys []model.Key) []model.Result[store.Lent] {
+func (c *Client) GetBuffers(ctx context.Context, keys []model.Key, fresh bool) []model.Result[store.Lent] {
 	out := make([]model.Result[store.Lent], len(keys))
 	if err := c.calls.Enter("local client"); err != nil {
 		all(out, err)
 		return out
 	}
 	defer c.calls.Leave()
+	if fresh {
+		index := make([]int, len(keys))
+		for i := range index {
+			index[i] = i
+		}
+		c.fetch(ctx, keys, index, func(i int, object []byte, err error) {
+			if out[i].Err = err; err == nil {
+				out[i].Value = &Buffer{mem: slices.Clone(object)}
+			}
+		})
+		return out
+	}
 	calls(keys, func(lo, hi int) {
 		for k, r := range c.borrow(ctx, keys[lo:hi]) {
 			if errs.Is(r.Err, errs.BufferOverflow) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,14 @@ func pieces(t *testing.T, u under) {
 	got, err := u.Get(ctx, "q")
 	require.NoError(t, err)
 	require.Equal(t, append(append([]byte{}, want[3000:]...), want[:3000]...), got)
+	for _, mem := range [][]byte{a, b, x, y, z} {
+		clear(mem)
+	}
+	several := u.GetFragments(ctx, []string{"q", "none", "p"}, [][]byte{b, a, x, y, z}, []uint64{0, 2, 2, 5})
+	require.Equal(t, []int{10_000, 0, 10_000}, []int{several[0].Value, several[1].Value, several[2].Value})
+	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(several[1].Err))
+	require.Equal(t, want, slices.Concat(a, b))
+	require.Equal(t, want, slices.Concat(x, y, z[:1000]))
 }
 
 func ranges(t *testing.T, u under) {
@@ -146,7 +155,7 @@ func ranges(t *testing.T, u under) {
 func buffers(t *testing.T, u under) {
 	ctx := t.Context()
 	require.NoError(t, u.Put(ctx, "b", content("b", 300_000), one))
-	got := u.GetBuffers(ctx, []string{"b", "none", "b"})
+	got := u.GetBuffers(ctx, []string{"b", "none", "b"}, false)
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(got[1].Err))
 	require.Nil(t, got[1].Value)
 	for _, i := range []int{0, 2} {
@@ -215,6 +224,9 @@ func refusals(t *testing.T, u under) {
 	is(errs.InvalidParams, u.Put(ctx, "empty", nil, one))
 	is(errs.InvalidParams, u.BatchPut(ctx, []string{"a"}, nil, one)[0])
 	is(errs.InvalidParams, u.BatchGetInto(ctx, []string{"a"}, nil)[0].Err)
+	for _, rows := range [][]uint64{{}, {0}, {0, 2}, {1, 0}, {0, 1, 1}} {
+		is(errs.InvalidParams, u.GetFragments(ctx, []string{"a"}, make([][]byte, 1), rows)[0].Err)
+	}
 	_, err := u.GetInto(ctx, "k", u.alloc(t, 999))
 	is(errs.InvalidParams, err)
 	_, err = u.Get(ctx, "none")

@@ -207,11 +207,7 @@ func (e verbs) removeCmd() *cobra.Command {
 				if len(args) > 0 {
 					return e.removeKeys(ctx, c, args, force)
 				}
-				remove := func() (int, error) { return c.RemoveAll(ctx, force) }
-				if regex != "" {
-					remove = func() (int, error) { return c.RemoveByRegex(ctx, regex, force) }
-				}
-				n, err := remove()
+				n, err := c.RemoveByRegex(ctx, regex, force) // With --all the expression is empty.
 				if err != nil {
 					return err
 				}

@@ -20,9 +20,10 @@ type moveRequest interface {
 	GetObjectOffsets() []uint64
 }
 
-// resolve returns the memory of a request, and the range of it that belongs to each key. It refuses
-// the whole request if any of it is invalid. done ends the use of the memory.
-func (v *service) resolve(ctx context.Context, req moveRequest, ranges bool) (mem *callerMemory, rows [][2]int, done func(), err error) {
+// resolve returns the memory of a request, and the rows of it that belong to the keys, as
+// store.Pool.GetFragments takes them. It refuses the whole request if any of it is invalid. done ends
+// the use of the memory.
+func (v *service) resolve(ctx context.Context, req moveRequest, ranges bool) (mem *callerMemory, rows []uint64, done func(), err error) {
 	op := "local service: move"
 	if err := v.s.checkItems(max(len(req.GetKeys()), len(req.GetRefs().GetRegion()))); err != nil {
 		return nil, nil, nil, err
@@ -31,9 +32,9 @@ func (v *service) resolve(ctx context.Context, req moveRequest, ranges bool) (me
 	if err == nil && ranges && len(req.GetObjectOffsets()) != len(refs) {
 		err = errs.New(errs.InvalidParams, op, "%d offsets in objects came with %d ranges of memory", len(req.GetObjectOffsets()), len(refs))
 	}
-	rows = make([][2]int, len(req.GetKeys()))
+	rows = make([]uint64, len(req.GetKeys())+1)
 	if err == nil {
-		err = codec.Share(req.GetParts(), len(rows), len(refs), func(i, lo, hi int) { rows[i] = [2]int{lo, hi} })
+		err = codec.Share(req.GetParts(), len(req.GetKeys()), len(refs), func(i, _, hi int) { rows[i+1] = uint64(hi) })
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -43,11 +44,11 @@ func (v *service) resolve(ctx context.Context, req moveRequest, ranges bool) (me
 }
 
 // rangesOf returns the ranges of objects that a request names.
-func rangesOf(req moveRequest, mem *callerMemory, rows [][2]int) []store.Ranges {
-	out := make([]store.Ranges, len(rows))
-	for i, row := range rows {
-		out[i].Key = string(req.GetKeys()[i])
-		for k := row[0]; k < row[1]; k++ {
+func rangesOf(req moveRequest, mem *callerMemory, rows []uint64) []store.Ranges {
+	out := make([]store.Ranges, len(req.GetKeys()))
+	for i, key := range req.GetKeys() {
+		out[i].Key = string(key)
+		for k := rows[i]; k < rows[i+1]; k++ {
 			out[i].Fragments = append(out[i].Fragments, store.Fragment{Offset: req.GetObjectOffsets()[k], Mem: mem.mem[k]})
 		}
 	}
@@ -64,14 +65,14 @@ func (v *service) Put(ctx context.Context, req *localv1.PutRequest) (*localv1.Pu
 		return nil, err
 	}
 	defer done()
-	out := &localv1.PutResponse{Existed: make([]bool, len(rows))}
+	out := &localv1.PutResponse{Existed: make([]bool, len(req.GetKeys()))}
 	if req.GetSession() {
 		out.Errors = failures(callerOf(ctx).layers.PutRanges(ctx, rangesOf(req, mem, rows)))
 		return out, nil
 	}
-	items := make([]store.Item, len(rows))
-	for i, row := range rows {
-		items[i] = store.Item{Key: string(req.GetKeys()[i]), Value: mem.mem[row[0]:row[1]]}
+	items := make([]store.Item, len(req.GetKeys()))
+	for i, key := range req.GetKeys() {
+		items[i] = store.Item{Key: string(key), Value: store.Row(mem.mem, rows, i)}
 		if len(req.GetGroups()) > 0 {
 			items[i].Group = req.GetGroups()[i]
 		}
@@ -100,23 +101,19 @@ func (v *service) Get(ctx context.Context, req *localv1.GetRequest) (*localv1.Ge
 		for _, r := range v.client().GetIntoRanges(ctx, rangesOf(req, mem, rows)) {
 			got = append(got, r...)
 		}
-		rows = make([][2]int, len(got))
+		rows = make([]uint64, len(got)+1)
 		for i := range rows {
-			rows[i] = [2]int{i, i + 1}
+			rows[i] = uint64(i)
 		}
 	default:
-		dst := make([][][]byte, len(rows))
-		for i, row := range rows {
-			dst[i] = mem.mem[row[0]:row[1]]
-		}
-		got = v.client().GetFragments(ctx, codec.KeysIn(req.GetKeys()), dst)
+		got = v.client().GetFragments(ctx, codec.KeysIn(req.GetKeys()), mem.mem, rows)
 	}
 	out := &localv1.GetResponse{Sizes: make([]uint64, len(got)), Errors: failures(got)}
 	for i := range got {
 		out.Sizes[i] = uint64(got[i].Value)
 		if errors.Is(got[i].Err, transfer.ErrQuarantined) {
 			out.Quarantined = append(out.Quarantined, uint32(i))
-			mem.taint(rows[i][0], rows[i][1])
+			mem.taint(rows[i], rows[i+1])
 		}
 	}
 	return out, nil

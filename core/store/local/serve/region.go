@@ -100,7 +100,7 @@ type callerMemory struct {
 }
 
 // taint records that elements [lo, hi) may still be written to after the call.
-func (m *callerMemory) taint(lo, hi int) {
+func (m *callerMemory) taint(lo, hi uint64) {
 	for _, r := range m.regions[lo:hi] {
 		r.tainted.Store(true)
 	}

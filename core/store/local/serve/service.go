@@ -118,13 +118,7 @@ func (v *service) Remove(ctx context.Context, req *localv1.RemoveRequest) (*loca
 
 // RemoveMany implements LocalService.
 func (v *service) RemoveMany(ctx context.Context, req *localv1.RemoveManyRequest) (*localv1.RemoveManyResponse, error) {
-	var n int
-	var err error
-	if req.Expression != nil {
-		n, err = v.client().RemoveByRegex(ctx, req.GetExpression(), req.GetForce())
-	} else {
-		n, err = v.client().RemoveAll(ctx, req.GetForce())
-	}
+	n, err := v.client().RemoveByRegex(ctx, req.GetExpression(), req.GetForce())
 	return &localv1.RemoveManyResponse{Removed: uint64(max(n, 0))}, err
 }
 

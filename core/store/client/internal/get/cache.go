@@ -60,7 +60,7 @@ func (r *Reader) fill(ctx context.Context, key model.Key, dst []byte) (hotcache.
 	defer c.Release()
 	it := &c.Items[0]
 	it.Key, it.uncached = key, true
-	it.IntoOne(dst)
+	it.Into(dst)
 	c.todo = append(c.todo[:0], it)
 	c.read(ctx, c.todo)
 	if it.Err != nil {

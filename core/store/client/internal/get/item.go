@@ -59,14 +59,8 @@ type Item struct {
 	ok        bool
 }
 
-// Into sets the caller's memory, one fragment after the other.
+// Into sets the caller's memory, one fragment after the other. It allocates nothing for one.
 func (it *Item) Into(dst ...[]byte) { it.want, _ = fragment.Chain(it.want1[:], dst) }
-
-// IntoOne sets the caller's memory. It allocates nothing.
-func (it *Item) IntoOne(dst []byte) {
-	it.want1[0] = store.Fragment{Mem: dst}
-	it.want = it.want1[:]
-}
 
 // replica returns the replica to try.
 func (it *Item) replica() *model.Replica { return &it.object.Replicas[it.next] }
