@@ -38,7 +38,7 @@ type Log struct {
 	guard  *Guard // nil without one
 	// watcher learns what batches change, nil for none.
 	watcher Watcher
-	begun  []Put  // scratch of settle
+	begun   []Put // scratch of settle
 	// step, where a test set it, is called after every store that another process could find.
 	step func()
 }

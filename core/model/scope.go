@@ -36,4 +36,3 @@ func SplitKey(scoped string) (tenant Tenant, key Key, ok bool) {
 	}
 	return DefaultTenant, key, true
 }
-
