@@ -149,6 +149,18 @@ type Store struct {
 
 	Memcpy string `koanf:"memcpy" default:"auto" enum:"auto|on|off" soon:"the choice; local reads are always a memory copy" doc:"copy between buffers of one process without a transport; auto decides by the transports"`
 
+	EnableOffload        bool          `koanf:"enable_offload" default:"false" doc:"keep what lies in this node's memory on its storage tiers as well; needs a master with enable_offload"`
+	SSDOffloadPath       []string      `koanf:"ssd_offload_path" default:"/data/file_storage" doc:"existing folders for storage tiers of the plugin file, one tier each: absolute, best on different disks"`
+	Tier                 string        `koanf:"tier" type:"plugin" default:"file" doc:"storage tier: the name of a tier plugin; file is opened once for each folder of ssd_offload_path, any other one once"`
+	TierEvictor          string        `koanf:"tier_evictor" type:"plugin" default:"prefix" doc:"what ranks the objects on a storage tier: the name of an evict plugin"`
+	TierState            string        `koanf:"tier_state" default:"" doc:"existing folder for the ledger of a storage tier that is not file; empty for the first of ssd_offload_path"`
+	OffloadSizeLimit     Size          `koanf:"offload_size_limit" default:"0" range:"0..1024TiB" doc:"size of each storage tier of the plugin file; 0 for 90 % of what is free in its folder when it is made"`
+	OffloadBufferSize    Size          `koanf:"offload_buffer_size" default:"1280MiB" range:"64KiB..1TiB" doc:"memory through which storage tiers are read and written; no larger object is kept there"`
+	OffloadBufferTTL     time.Duration `koanf:"offload_buffer_ttl" unit:"ms" default:"5s" range:"1ms..1h" doc:"how long what a peer has read from a storage tier waits in that memory for the peer to take it"`
+	OffloadHighWatermark float64       `koanf:"offload_high_watermark" default:"0.9" range:"0..1" doc:"used share of a storage tier above which its objects are evicted; above offload_low_watermark"`
+	OffloadLowWatermark  float64       `koanf:"offload_low_watermark" default:"0.8" range:"0..1" doc:"used share of a storage tier down to which they are evicted"`
+	OffloadPort          int           `koanf:"offload_port" default:"0" range:"0..65535" doc:"port at which peers read the storage tiers of this node; 0 takes a free one"`
+
 	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" doc:"memory for copies of remote objects that are read often; 0 for none"`
 	LocalHotBlockSize          Size `koanf:"local_hot_block_size" default:"16MiB" range:"4KiB..1TiB" doc:"block of the local hot cache; a larger object is not kept in it"`
 	LocalHotCacheUseShm        bool `koanf:"local_hot_cache_use_shm" default:"false" soon:"local clients over shared memory" doc:"share the local hot cache with the local clients of this node"`

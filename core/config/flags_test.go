@@ -139,14 +139,13 @@ func TestEveryUnsupportedFlagSpeaksUp(t *testing.T) {
 }
 
 func TestRefusedFeatures(t *testing.T) {
-	for _, flag := range []string{"enable_offload", "enable_cxl",
-		"offload_on_evict", "offload_force_evict", "promotion_on_hit",
+	for _, flag := range []string{"enable_cxl", "offload_on_evict",
 		"dynamic_replication_mode=enforce", "root_fs_dir=/x", "memory_allocator=cachelib", "flagfile=x"} {
 		_, err := load(t, RoleMaster, []string{"--" + flag}, nil, "")
 		require.True(t, IsUsage(err), flag)
 		require.ErrorContains(t, err, "not supported yet", flag)
 	}
-	for _, env := range []string{"MOONCAKE_OFFLOAD_ENABLED=1", "MOONCAKE_ENABLE_SSD_OFFLOAD=true", "MOONCAKE_ENABLE_DFS=1"} {
+	for _, env := range []string{"MOONCAKE_ENABLE_DFS=1"} {
 		_, err := load(t, RoleStore, nil, []string{env}, "")
 		require.True(t, IsUsage(err), env)
 		require.ErrorContains(t, err, "not supported yet", env)

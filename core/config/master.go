@@ -53,6 +53,12 @@ type Master struct {
 	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" doc:"longest soft pin that a client may ask for"`
 	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
 
+	EnableOffload               bool `koanf:"enable_offload" default:"false" doc:"take the storage tiers of nodes, which keep what leaves memory"`
+	OffloadForceEvict           bool `koanf:"offload_force_evict" default:"false" doc:"evict objects that are not saved where nothing else is left; it is always so here: a put never waits for a disk"`
+	OffloadingQueueLimit        int  `koanf:"offloading_queue_limit" default:"50000" range:"1..100000000" doc:"objects of one node that may wait to be saved; beyond it, those that wait longest are not saved"`
+	PromotionOnHit              bool `koanf:"promotion_on_hit" default:"false" doc:"bring objects that are read on a storage tier back into memory; needs enable_offload"`
+	PromotionAdmissionThreshold int  `koanf:"promotion_admission_threshold" default:"2" range:"1..255" doc:"the read of an object on a storage tier that brings it back into memory"`
+
 	EnableMultiTenants       bool   `koanf:"enable_multi_tenants" default:"false" doc:"keep the objects and the quotas of tenants apart"`
 	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file|etcd" doc:"where the quotas of tenants come from; etcd has them for all masters of a cluster, at upstream's key mooncake-store/CLUSTER/tenant_quota_policy"`
 	TenantQuotaConnectorURI  string `koanf:"tenant_quota_connector_uri" default:"" doc:"path of the quota file; or where etcd is, empty for the one that elects the leader"`

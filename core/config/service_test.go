@@ -72,10 +72,10 @@ func TestStoreServiceDefines(t *testing.T) {
 	require.Contains(t, l.Warnings[0].String(), "did you mean local_hostname?")
 
 	for arg, want := range map[string]string{
-		"local_buffer_size=gb":    "--define local_buffer_size",
-		"protocol":                "must be key=value",
-		"enable_ssd_offload=true": "the SSD tier is not supported yet",
-		"client_http_port=70000":  "from 0 to 65535",
+		"local_buffer_size=gb":       "--define local_buffer_size",
+		"protocol":                   "must be key=value",
+		"enable_ssd_offload=perhaps": "true or false",
+		"client_http_port=70000":     "from 0 to 65535",
 	} {
 		_, err = loadService(t, true, []string{"-D", arg}, nil, serviceFile)
 		require.True(t, IsUsage(err), arg)

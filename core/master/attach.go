@@ -40,7 +40,7 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, errs.New(errs.InvalidParams, opAttach, "%d segments in one call; the most is %d", len(ledgers), maxRemount)
 	}
 	for i := range ledgers {
-		if l := &ledgers[i]; l.Segment.OnTier() && !s.cfg.Tiers {
+		if l := &ledgers[i]; l.Segment.OnTier() && s.cfg.Tiers == nil {
 			return none, errs.WithHint(errs.New(errs.UnableOffload, opAttach, "segment %s (%s) is a storage tier, and this master takes none", l.Segment.ID, l.Segment.Name),
 				"start the master with --enable_offload")
 		}

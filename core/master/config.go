@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/placement"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // Config is the master's configuration. Make one with DefaultConfig.
@@ -57,8 +58,9 @@ type Config struct {
 	// StripeSize is the size from which an object is laid over several segments
 	// (stripe_size). Default 64 MiB.
 	StripeSize uint64
-	// Tiers lets nodes attach segments that are storage tiers (enable_offload). Off by default.
-	Tiers bool
+	// Tiers lets nodes attach segments that are storage tiers (enable_offload), and says how they use them. nil, the
+	// default, takes none.
+	Tiers *model.TierPolicy
 	// History is how many keys that are gone the master remembers (why_history). Default
 	// 262144, 32 bytes each; 0 remembers none.
 	History int

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/quota"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -98,6 +99,12 @@ func FromConfig(c config.Master) Config {
 		MaxPending: c.MaxTotalPendingTasks, MaxProcessing: c.MaxTotalProcessingTasks, MaxFinished: c.MaxTotalFinishedTasks,
 		PendingTimeout: c.PendingTaskTimeout, ProcessingTimeout: c.ProcessingTaskTimeout,
 		MaxRetries: uint32(c.MaxRetryAttempts),
+	}
+	if c.EnableOffload {
+		out.Tiers = &model.TierPolicy{QueueLimit: uint64(c.OffloadingQueueLimit)}
+		if c.PromotionOnHit {
+			out.Tiers.PromoteAt = uint32(c.PromotionAdmissionThreshold)
+		}
 	}
 	out.MetricReporting = c.EnableMetricReporting
 	return out

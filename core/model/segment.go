@@ -85,8 +85,8 @@ type PingReply struct {
 	ViewVersion uint64
 	// Epoch is that of the master, of several cells the lowest one; see PutEpoch. 0 from one that has none.
 	Epoch uint64
-	// Tiers says that the master takes segments that are storage tiers.
-	Tiers bool
+	// Tiers says how nodes use their storage tiers, nil from a master that takes none.
+	Tiers *TierPolicy
 	// Cells are the answers of the masters of several cells, in order, nil where there is one master. They do not travel.
 	Cells []CellPing
 	// Partial says that the answer of a cell is missing in which the client may have puts.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,7 +41,8 @@ type saver struct {
 	queue   []saving
 	room    chan struct{} // capacity 1: the queue has something
 	making  sync.Mutex    // held while a tier is evicted
-	hits    map[ledger.Put]int
+	hits    map[ledger.Put]uint32
+	policy  atomic.Pointer[model.TierPolicy] // of the master
 	running sync.WaitGroup
 
 	saved, failed, dropped, promoted, evicted, savedBytes prometheus.Counter
@@ -54,7 +56,7 @@ type saving struct {
 
 func newSaver(n *Node, r *promreg.Registry) *saver {
 	s := &saver{
-		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]int{},
+		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{},
 		saved:      r.Counter("mooncake_node_tier_saved_total", "Objects copied to storage tiers."),
 		savedBytes: r.Counter("mooncake_node_tier_saved_bytes_total", "Bytes copied to storage tiers."),
 		failed:     r.Counter("mooncake_node_tier_failed_total", "Copies to storage tiers, or back, that failed."),
@@ -62,8 +64,12 @@ func newSaver(n *Node, r *promreg.Registry) *saver {
 		promoted:   r.Counter("mooncake_node_tier_promoted_total", "Objects copied from storage tiers back into memory."),
 		evicted:    r.Counter("mooncake_node_tier_evicted_bytes_total", "Bytes evicted from storage tiers."),
 	}
+	s.policy.Store(&model.TierPolicy{QueueLimit: leastQueue})
 	return s
 }
+
+// leastQueue is the limit of the queue until the master has named one.
+const leastQueue = 50_000
 
 // watcher makes the saver learn of the puts of one segment of memory.
 type watcher struct {
@@ -101,7 +107,7 @@ func (s *saver) watch(from *segment) {
 func (s *saver) add(x saving) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) >= s.cfg.Tiers.QueueLimit {
+	if uint64(len(s.queue)) >= s.policy.Load().QueueLimit {
 		s.queue = s.queue[1:]
 		s.dropped.Inc()
 	}
@@ -186,16 +192,16 @@ func (s *saver) copy(ctx context.Context, x saving) {
 
 // hit counts a read of a copy on a tier. The read that reaches the threshold has the object promoted.
 func (s *saver) hit(from *segment, p ledger.Put) {
-	at := s.cfg.Tiers.PromoteAt
-	if at == 0 {
+	policy := s.policy.Load()
+	if policy.PromoteAt == 0 {
 		return
 	}
 	s.mu.Lock()
-	if len(s.hits) > s.cfg.Tiers.QueueLimit {
+	if uint64(len(s.hits)) > policy.QueueLimit {
 		clear(s.hits) // Reads that come so rarely promote nothing.
 	}
 	s.hits[p]++
-	reached := s.hits[p] >= at
+	reached := s.hits[p] >= policy.PromoteAt
 	if reached {
 		delete(s.hits, p)
 	}

@@ -32,17 +32,13 @@ type Tiers struct {
 	Staging uint64
 	// StagingTTL is how long what Stage has read stays. Default 5 s.
 	StagingTTL time.Duration
-	// QueueLimit is how many objects may wait to be saved. Then those that wait longest are given up. Default 50000.
-	QueueLimit int
-	// PromoteAt is the read of a copy that brings the object back into memory, 0 for none. Default 2.
-	PromoteAt int
 	// High and Low are used shares of a tier: above High the node evicts down to Low. Defaults 0.9 and 0.8.
 	High, Low float64
 }
 
 // DefaultTiers returns the defaults, without tiers.
 func DefaultTiers() Tiers {
-	return Tiers{Staging: 1280 << 20, StagingTTL: 5 * time.Second, QueueLimit: 50_000, PromoteAt: 2, High: 0.9, Low: 0.8}
+	return Tiers{Staging: 1280 << 20, StagingTTL: 5 * time.Second, High: 0.9, Low: 0.8}
 }
 
 func (t *Tiers) validate() error {
@@ -56,14 +52,10 @@ func (t *Tiers) validate() error {
 		return bad("their number", len(t.Each), "at most 256")
 	case t.Endpoint == "":
 		return bad("the endpoint", `""`, "host:port")
-	case t.Staging < 1<<20:
-		return bad("the staging memory", t.Staging, "at least 1 MiB")
+	case t.Staging < 64<<10:
+		return bad("the staging memory", t.Staging, "at least 64 KiB")
 	case t.StagingTTL <= 0:
 		return bad("how long what was staged stays", t.StagingTTL, "above 0")
-	case t.QueueLimit < 1:
-		return bad("the limit of the queue", t.QueueLimit, "at least 1")
-	case t.PromoteAt < 0:
-		return bad("the read that promotes", t.PromoteAt, "0 or more")
 	case t.Low <= 0 || t.Low >= t.High || t.High > 1:
 		return bad("the watermarks", fmt.Sprintf("%v and %v", t.High, t.Low), "the low one above 0, the high one above it, and at most 1")
 	}
@@ -237,13 +229,15 @@ func (c *cell) takesTiers(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !reply.Tiers && !c.tierless.Swap(true) {
-		c.deps.Log.Warn("this master takes no storage tiers: what lies there is not used, and nothing is saved", "hint", "start the master with --enable_offload")
+	if reply.Tiers == nil {
+		if !c.tierless.Swap(true) {
+			c.deps.Log.Warn("this master takes no storage tiers: what lies there is not used, and nothing is saved", "hint", "start the master with --enable_offload")
+		}
+		return false, nil
 	}
-	if reply.Tiers {
-		c.tierless.Store(false)
-	}
-	return reply.Tiers, nil
+	c.tierless.Store(false)
+	c.saves.policy.Store(reply.Tiers)
+	return true, nil
 }
 
 // attachable returns the segments that the master takes.

@@ -82,7 +82,11 @@ func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.P
 		Client: convert.ToUUID(client), Peers: convert.Each(report.Peers[:min(len(report.Peers), rpc.MaxPeers)], convert.ToPeerReport),
 		QuietMs: convert.ToMillis(report.Quiet), PutsSince: report.PutsSince,
 	})
-	return model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch(), Tiers: out.GetTiers()}, err
+	reply := model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch()}
+	if t := out.GetTiers(); t != nil {
+		reply.Tiers = &model.TierPolicy{PromoteAt: t.GetPromoteAt(), QueueLimit: t.GetQueueLimit()}
+	}
+	return reply, err
 }
 
 // Segments implements store.Master.

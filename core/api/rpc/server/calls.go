@@ -92,7 +92,11 @@ func (s *service) Ping(ctx context.Context, in *masterv1.PingRequest) (*masterv1
 		return nil, err
 	}
 	return answer(func(reply model.PingReply) *masterv1.PingResponse {
-		return &masterv1.PingResponse{Status: int32(reply.Status), ViewVersion: reply.ViewVersion, Epoch: reply.Epoch, Tiers: reply.Tiers}
+		out := &masterv1.PingResponse{Status: int32(reply.Status), ViewVersion: reply.ViewVersion, Epoch: reply.Epoch}
+		if t := reply.Tiers; t != nil {
+			out.Tiers = &masterv1.TierPolicy{PromoteAt: t.PromoteAt, QueueLimit: t.QueueLimit}
+		}
+		return out
 	})(s.master.Ping(ctx, convert.FromUUID(in.GetClient()), report))
 }
 

@@ -1615,8 +1615,8 @@ type PingResponse struct {
 	ViewVersion uint64 `protobuf:"varint,2,opt,name=view_version,json=viewVersion,proto3" json:"view_version,omitempty"`
 	// The numbers of the master's puts divided by 2^22 are at least this; 0 is unknown.
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The master takes segments that are storage tiers.
-	Tiers         bool `protobuf:"varint,4,opt,name=tiers,proto3" json:"tiers,omitempty"`
+	// Absent: the master takes no segments that are storage tiers.
+	Tiers         *TierPolicy `protobuf:"bytes,4,opt,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1672,11 +1672,66 @@ func (x *PingResponse) GetEpoch() uint64 {
 	return 0
 }
 
-func (x *PingResponse) GetTiers() bool {
+func (x *PingResponse) GetTiers() *TierPolicy {
 	if x != nil {
 		return x.Tiers
 	}
-	return false
+	return nil
+}
+
+// TierPolicy says how nodes use their storage tiers.
+type TierPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The read of a copy on a tier that brings the object back into memory, 0 for none.
+	PromoteAt uint32 `protobuf:"varint,1,opt,name=promote_at,json=promoteAt,proto3" json:"promote_at,omitempty"`
+	// How many objects of a node may wait to be saved.
+	QueueLimit    uint64 `protobuf:"varint,2,opt,name=queue_limit,json=queueLimit,proto3" json:"queue_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierPolicy) Reset() {
+	*x = TierPolicy{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierPolicy) ProtoMessage() {}
+
+func (x *TierPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierPolicy.ProtoReflect.Descriptor instead.
+func (*TierPolicy) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *TierPolicy) GetPromoteAt() uint32 {
+	if x != nil {
+		return x.PromoteAt
+	}
+	return 0
+}
+
+func (x *TierPolicy) GetQueueLimit() uint64 {
+	if x != nil {
+		return x.QueueLimit
+	}
+	return 0
 }
 
 type SegmentsRequest struct {
@@ -1687,7 +1742,7 @@ type SegmentsRequest struct {
 
 func (x *SegmentsRequest) Reset() {
 	*x = SegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1754,7 @@ func (x *SegmentsRequest) String() string {
 func (*SegmentsRequest) ProtoMessage() {}
 
 func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1767,7 @@ func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsRequest.ProtoReflect.Descriptor instead.
 func (*SegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
 }
 
 // SegmentInfo is a segment as the master sees it.
@@ -1741,7 +1796,7 @@ type SegmentInfo struct {
 
 func (x *SegmentInfo) Reset() {
 	*x = SegmentInfo{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1808,7 @@ func (x *SegmentInfo) String() string {
 func (*SegmentInfo) ProtoMessage() {}
 
 func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1821,7 @@ func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentInfo.ProtoReflect.Descriptor instead.
 func (*SegmentInfo) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SegmentInfo) GetSegment() *Segment {
@@ -1855,7 +1910,7 @@ type SegmentsResponse struct {
 
 func (x *SegmentsResponse) Reset() {
 	*x = SegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1922,7 @@ func (x *SegmentsResponse) String() string {
 func (*SegmentsResponse) ProtoMessage() {}
 
 func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1935,7 @@ func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsResponse.ProtoReflect.Descriptor instead.
 func (*SegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
@@ -1900,7 +1955,7 @@ type ExistRequest struct {
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +1967,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +1980,7 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
@@ -1952,7 +2007,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2019,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2032,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -2007,7 +2062,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2074,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2087,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Place) GetSegment() *UUID {
@@ -2084,7 +2139,7 @@ type Replicas struct {
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2151,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2164,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Replicas) GetPlaces() []*Place {
@@ -2173,7 +2228,7 @@ type GetReplicasRequest struct {
 
 func (x *GetReplicasRequest) Reset() {
 	*x = GetReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2240,7 @@ func (x *GetReplicasRequest) String() string {
 func (*GetReplicasRequest) ProtoMessage() {}
 
 func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2253,7 @@ func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetReplicasRequest) GetKeys() [][]byte {
@@ -2244,7 +2299,7 @@ type GetReplicasResponse struct {
 
 func (x *GetReplicasResponse) Reset() {
 	*x = GetReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2311,7 @@ func (x *GetReplicasResponse) String() string {
 func (*GetReplicasResponse) ProtoMessage() {}
 
 func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2324,7 @@ func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetReplicasResponse) GetReplicas() *Replicas {
@@ -2348,7 +2403,7 @@ type ReplicateConfig struct {
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2415,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2428,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReplicateConfig) GetReplicaNum() uint32 {
@@ -2453,7 +2508,7 @@ type PutStartRequest struct {
 
 func (x *PutStartRequest) Reset() {
 	*x = PutStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2520,7 @@ func (x *PutStartRequest) String() string {
 func (*PutStartRequest) ProtoMessage() {}
 
 func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2533,7 @@ func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartRequest.ProtoReflect.Descriptor instead.
 func (*PutStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PutStartRequest) GetCaller() *Caller {
@@ -2526,7 +2581,7 @@ type PutStartResponse struct {
 
 func (x *PutStartResponse) Reset() {
 	*x = PutStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2593,7 @@ func (x *PutStartResponse) String() string {
 func (*PutStartResponse) ProtoMessage() {}
 
 func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2606,7 @@ func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartResponse.ProtoReflect.Descriptor instead.
 func (*PutStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutStartResponse) GetReplicas() *Replicas {
@@ -2587,7 +2642,7 @@ type PutEndRequest struct {
 
 func (x *PutEndRequest) Reset() {
 	*x = PutEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2654,7 @@ func (x *PutEndRequest) String() string {
 func (*PutEndRequest) ProtoMessage() {}
 
 func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2667,7 @@ func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndRequest.ProtoReflect.Descriptor instead.
 func (*PutEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutEndRequest) GetCaller() *Caller {
@@ -2673,7 +2728,7 @@ type PutEndResponse struct {
 
 func (x *PutEndResponse) Reset() {
 	*x = PutEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2740,7 @@ func (x *PutEndResponse) String() string {
 func (*PutEndResponse) ProtoMessage() {}
 
 func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2753,7 @@ func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndResponse.ProtoReflect.Descriptor instead.
 func (*PutEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutEndResponse) GetErrors() []*ItemError {
@@ -2725,7 +2780,7 @@ type PutRevokeRequest struct {
 
 func (x *PutRevokeRequest) Reset() {
 	*x = PutRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2792,7 @@ func (x *PutRevokeRequest) String() string {
 func (*PutRevokeRequest) ProtoMessage() {}
 
 func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2805,7 @@ func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeRequest.ProtoReflect.Descriptor instead.
 func (*PutRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PutRevokeRequest) GetCaller() *Caller {
@@ -2800,7 +2855,7 @@ type PutRevokeResponse struct {
 
 func (x *PutRevokeResponse) Reset() {
 	*x = PutRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2867,7 @@ func (x *PutRevokeResponse) String() string {
 func (*PutRevokeResponse) ProtoMessage() {}
 
 func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2880,7 @@ func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeResponse.ProtoReflect.Descriptor instead.
 func (*PutRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutRevokeResponse) GetErrors() []*ItemError {
@@ -2853,7 +2908,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2920,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2933,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -2911,7 +2966,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2978,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2991,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -2957,7 +3012,7 @@ type RemoveByRegexRequest struct {
 
 func (x *RemoveByRegexRequest) Reset() {
 	*x = RemoveByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3024,7 @@ func (x *RemoveByRegexRequest) String() string {
 func (*RemoveByRegexRequest) ProtoMessage() {}
 
 func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3037,7 @@ func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexRequest.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveByRegexRequest) GetExpression() []byte {
@@ -3015,7 +3070,7 @@ type RemoveByRegexResponse struct {
 
 func (x *RemoveByRegexResponse) Reset() {
 	*x = RemoveByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3082,7 @@ func (x *RemoveByRegexResponse) String() string {
 func (*RemoveByRegexResponse) ProtoMessage() {}
 
 func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3095,7 @@ func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexResponse.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemoveByRegexResponse) GetRemoved() uint64 {
@@ -3061,7 +3116,7 @@ type RemoveAllRequest struct {
 
 func (x *RemoveAllRequest) Reset() {
 	*x = RemoveAllRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3128,7 @@ func (x *RemoveAllRequest) String() string {
 func (*RemoveAllRequest) ProtoMessage() {}
 
 func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3141,7 @@ func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAllRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RemoveAllRequest) GetForce() bool {
@@ -3112,7 +3167,7 @@ type RemoveAllResponse struct {
 
 func (x *RemoveAllResponse) Reset() {
 	*x = RemoveAllResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3179,7 @@ func (x *RemoveAllResponse) String() string {
 func (*RemoveAllResponse) ProtoMessage() {}
 
 func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3192,7 @@ func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAllResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemoveAllResponse) GetRemoved() uint64 {
@@ -3161,7 +3216,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3228,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3241,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListKeysRequest) GetExpression() []byte {
@@ -3228,7 +3283,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3295,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3308,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -3283,7 +3338,7 @@ type GetReplicasByRegexRequest struct {
 
 func (x *GetReplicasByRegexRequest) Reset() {
 	*x = GetReplicasByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3350,7 @@ func (x *GetReplicasByRegexRequest) String() string {
 func (*GetReplicasByRegexRequest) ProtoMessage() {}
 
 func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3363,7 @@ func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetReplicasByRegexRequest) GetCaller() *Caller {
@@ -3351,7 +3406,7 @@ type GetReplicasByRegexResponse struct {
 
 func (x *GetReplicasByRegexResponse) Reset() {
 	*x = GetReplicasByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3418,7 @@ func (x *GetReplicasByRegexResponse) String() string {
 func (*GetReplicasByRegexResponse) ProtoMessage() {}
 
 func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3431,7 @@ func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetReplicasByRegexResponse) GetKeys() [][]byte {
@@ -3414,7 +3469,7 @@ type ClearReplicasRequest struct {
 
 func (x *ClearReplicasRequest) Reset() {
 	*x = ClearReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3481,7 @@ func (x *ClearReplicasRequest) String() string {
 func (*ClearReplicasRequest) ProtoMessage() {}
 
 func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3494,7 @@ func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ClearReplicasRequest) GetCaller() *Caller {
@@ -3479,7 +3534,7 @@ type ClearReplicasResponse struct {
 
 func (x *ClearReplicasResponse) Reset() {
 	*x = ClearReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3546,7 @@ func (x *ClearReplicasResponse) String() string {
 func (*ClearReplicasResponse) ProtoMessage() {}
 
 func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3559,7 @@ func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClearReplicasResponse) GetCleared() [][]byte {
@@ -3524,7 +3579,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3591,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3604,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WhyRequest) GetCaller() *Caller {
@@ -3593,7 +3648,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3660,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3673,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WhyResponse) GetFate() int32 {
@@ -3762,7 +3817,7 @@ type CopyStartRequest struct {
 
 func (x *CopyStartRequest) Reset() {
 	*x = CopyStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3829,7 @@ func (x *CopyStartRequest) String() string {
 func (*CopyStartRequest) ProtoMessage() {}
 
 func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3842,7 @@ func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartRequest.ProtoReflect.Descriptor instead.
 func (*CopyStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CopyStartRequest) GetCaller() *Caller {
@@ -3837,7 +3892,7 @@ type CopyStartResponse struct {
 
 func (x *CopyStartResponse) Reset() {
 	*x = CopyStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3849,7 +3904,7 @@ func (x *CopyStartResponse) String() string {
 func (*CopyStartResponse) ProtoMessage() {}
 
 func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3862,7 +3917,7 @@ func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartResponse.ProtoReflect.Descriptor instead.
 func (*CopyStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CopyStartResponse) GetReplicas() *Replicas {
@@ -3897,7 +3952,7 @@ type CopyEndRequest struct {
 
 func (x *CopyEndRequest) Reset() {
 	*x = CopyEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +3964,7 @@ func (x *CopyEndRequest) String() string {
 func (*CopyEndRequest) ProtoMessage() {}
 
 func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +3977,7 @@ func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndRequest.ProtoReflect.Descriptor instead.
 func (*CopyEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CopyEndRequest) GetCaller() *Caller {
@@ -3954,7 +4009,7 @@ type CopyEndResponse struct {
 
 func (x *CopyEndResponse) Reset() {
 	*x = CopyEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4021,7 @@ func (x *CopyEndResponse) String() string {
 func (*CopyEndResponse) ProtoMessage() {}
 
 func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4034,7 @@ func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndResponse.ProtoReflect.Descriptor instead.
 func (*CopyEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
 }
 
 type CopyRevokeRequest struct {
@@ -3993,7 +4048,7 @@ type CopyRevokeRequest struct {
 
 func (x *CopyRevokeRequest) Reset() {
 	*x = CopyRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4060,7 @@ func (x *CopyRevokeRequest) String() string {
 func (*CopyRevokeRequest) ProtoMessage() {}
 
 func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4073,7 @@ func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeRequest.ProtoReflect.Descriptor instead.
 func (*CopyRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CopyRevokeRequest) GetCaller() *Caller {
@@ -4050,7 +4105,7 @@ type CopyRevokeResponse struct {
 
 func (x *CopyRevokeResponse) Reset() {
 	*x = CopyRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4117,7 @@ func (x *CopyRevokeResponse) String() string {
 func (*CopyRevokeResponse) ProtoMessage() {}
 
 func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4130,7 @@ func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeResponse.ProtoReflect.Descriptor instead.
 func (*CopyRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
 }
 
 // TaskSpec is a copy or move for a client to carry out.
@@ -4092,7 +4147,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4159,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4172,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TaskSpec) GetKind() int32 {
@@ -4165,7 +4220,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4232,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4245,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateTaskRequest) GetCaller() *Caller {
@@ -4216,7 +4271,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4283,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4296,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateTaskResponse) GetId() *UUID {
@@ -4260,7 +4315,7 @@ type QueryTaskRequest struct {
 
 func (x *QueryTaskRequest) Reset() {
 	*x = QueryTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4327,7 @@ func (x *QueryTaskRequest) String() string {
 func (*QueryTaskRequest) ProtoMessage() {}
 
 func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4340,7 @@ func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
 func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *QueryTaskRequest) GetId() *UUID {
@@ -4310,7 +4365,7 @@ type QueryTaskResponse struct {
 
 func (x *QueryTaskResponse) Reset() {
 	*x = QueryTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4322,7 +4377,7 @@ func (x *QueryTaskResponse) String() string {
 func (*QueryTaskResponse) ProtoMessage() {}
 
 func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4335,7 +4390,7 @@ func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *QueryTaskResponse) GetSpec() *TaskSpec {
@@ -4390,7 +4445,7 @@ type FetchTasksRequest struct {
 
 func (x *FetchTasksRequest) Reset() {
 	*x = FetchTasksRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4402,7 +4457,7 @@ func (x *FetchTasksRequest) String() string {
 func (*FetchTasksRequest) ProtoMessage() {}
 
 func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4415,7 +4470,7 @@ func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksRequest.ProtoReflect.Descriptor instead.
 func (*FetchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *FetchTasksRequest) GetCaller() *Caller {
@@ -4441,7 +4496,7 @@ type FetchTasksResponse struct {
 
 func (x *FetchTasksResponse) Reset() {
 	*x = FetchTasksResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4508,7 @@ func (x *FetchTasksResponse) String() string {
 func (*FetchTasksResponse) ProtoMessage() {}
 
 func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4521,7 @@ func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksResponse.ProtoReflect.Descriptor instead.
 func (*FetchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FetchTasksResponse) GetTasks() []*Assignment {
@@ -4488,7 +4543,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4500,7 +4555,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4513,7 +4568,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Assignment) GetId() *UUID {
@@ -4556,7 +4611,7 @@ type CompleteTaskRequest struct {
 
 func (x *CompleteTaskRequest) Reset() {
 	*x = CompleteTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4568,7 +4623,7 @@ func (x *CompleteTaskRequest) String() string {
 func (*CompleteTaskRequest) ProtoMessage() {}
 
 func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4581,7 +4636,7 @@ func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CompleteTaskRequest) GetCaller() *Caller {
@@ -4620,7 +4675,7 @@ type CompleteTaskResponse struct {
 
 func (x *CompleteTaskResponse) Reset() {
 	*x = CompleteTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +4687,7 @@ func (x *CompleteTaskResponse) String() string {
 func (*CompleteTaskResponse) ProtoMessage() {}
 
 func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +4700,7 @@ func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
 }
 
 type QueryHostsRequest struct {
@@ -4657,7 +4712,7 @@ type QueryHostsRequest struct {
 
 func (x *QueryHostsRequest) Reset() {
 	*x = QueryHostsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4669,7 +4724,7 @@ func (x *QueryHostsRequest) String() string {
 func (*QueryHostsRequest) ProtoMessage() {}
 
 func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4682,7 +4737,7 @@ func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsRequest.ProtoReflect.Descriptor instead.
 func (*QueryHostsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *QueryHostsRequest) GetClients() []*UUID {
@@ -4702,7 +4757,7 @@ type QueryHostsResponse struct {
 
 func (x *QueryHostsResponse) Reset() {
 	*x = QueryHostsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +4769,7 @@ func (x *QueryHostsResponse) String() string {
 func (*QueryHostsResponse) ProtoMessage() {}
 
 func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +4782,7 @@ func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsResponse.ProtoReflect.Descriptor instead.
 func (*QueryHostsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{75}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *QueryHostsResponse) GetClients() []*ClientHosts {
@@ -4747,7 +4802,7 @@ type ClientHosts struct {
 
 func (x *ClientHosts) Reset() {
 	*x = ClientHosts{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4759,7 +4814,7 @@ func (x *ClientHosts) String() string {
 func (*ClientHosts) ProtoMessage() {}
 
 func (x *ClientHosts) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4772,7 +4827,7 @@ func (x *ClientHosts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientHosts.ProtoReflect.Descriptor instead.
 func (*ClientHosts) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{76}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClientHosts) GetClient() *UUID {
@@ -4893,12 +4948,18 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\rR\x04done\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x17\n" +
-	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"u\n" +
+	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"\x95\x01\n" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05tiers\x18\x04 \x01(\bR\x05tiers\"\x11\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x124\n" +
+	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"L\n" +
+	"\n" +
+	"TierPolicy\x12\x1d\n" +
+	"\n" +
+	"promote_at\x18\x01 \x01(\rR\tpromoteAt\x12\x1f\n" +
+	"\vqueue_limit\x18\x02 \x01(\x04R\n" +
+	"queueLimit\"\x11\n" +
 	"\x0fSegmentsRequest\"\xd8\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
@@ -5177,7 +5238,7 @@ func file_mooncake_master_v1_master_proto_rawDescGZIP() []byte {
 	return file_mooncake_master_v1_master_proto_rawDescData
 }
 
-var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
 var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*UUID)(nil),                       // 0: mooncake.master.v1.UUID
 	(*ItemError)(nil),                  // 1: mooncake.master.v1.ItemError
@@ -5207,59 +5268,60 @@ var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*PingRequest)(nil),                // 25: mooncake.master.v1.PingRequest
 	(*PeerReport)(nil),                 // 26: mooncake.master.v1.PeerReport
 	(*PingResponse)(nil),               // 27: mooncake.master.v1.PingResponse
-	(*SegmentsRequest)(nil),            // 28: mooncake.master.v1.SegmentsRequest
-	(*SegmentInfo)(nil),                // 29: mooncake.master.v1.SegmentInfo
-	(*SegmentsResponse)(nil),           // 30: mooncake.master.v1.SegmentsResponse
-	(*ExistRequest)(nil),               // 31: mooncake.master.v1.ExistRequest
-	(*ExistResponse)(nil),              // 32: mooncake.master.v1.ExistResponse
-	(*Place)(nil),                      // 33: mooncake.master.v1.Place
-	(*Replicas)(nil),                   // 34: mooncake.master.v1.Replicas
-	(*GetReplicasRequest)(nil),         // 35: mooncake.master.v1.GetReplicasRequest
-	(*GetReplicasResponse)(nil),        // 36: mooncake.master.v1.GetReplicasResponse
-	(*ReplicateConfig)(nil),            // 37: mooncake.master.v1.ReplicateConfig
-	(*PutStartRequest)(nil),            // 38: mooncake.master.v1.PutStartRequest
-	(*PutStartResponse)(nil),           // 39: mooncake.master.v1.PutStartResponse
-	(*PutEndRequest)(nil),              // 40: mooncake.master.v1.PutEndRequest
-	(*PutEndResponse)(nil),             // 41: mooncake.master.v1.PutEndResponse
-	(*PutRevokeRequest)(nil),           // 42: mooncake.master.v1.PutRevokeRequest
-	(*PutRevokeResponse)(nil),          // 43: mooncake.master.v1.PutRevokeResponse
-	(*RemoveRequest)(nil),              // 44: mooncake.master.v1.RemoveRequest
-	(*RemoveResponse)(nil),             // 45: mooncake.master.v1.RemoveResponse
-	(*RemoveByRegexRequest)(nil),       // 46: mooncake.master.v1.RemoveByRegexRequest
-	(*RemoveByRegexResponse)(nil),      // 47: mooncake.master.v1.RemoveByRegexResponse
-	(*RemoveAllRequest)(nil),           // 48: mooncake.master.v1.RemoveAllRequest
-	(*RemoveAllResponse)(nil),          // 49: mooncake.master.v1.RemoveAllResponse
-	(*ListKeysRequest)(nil),            // 50: mooncake.master.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),           // 51: mooncake.master.v1.ListKeysResponse
-	(*GetReplicasByRegexRequest)(nil),  // 52: mooncake.master.v1.GetReplicasByRegexRequest
-	(*GetReplicasByRegexResponse)(nil), // 53: mooncake.master.v1.GetReplicasByRegexResponse
-	(*ClearReplicasRequest)(nil),       // 54: mooncake.master.v1.ClearReplicasRequest
-	(*ClearReplicasResponse)(nil),      // 55: mooncake.master.v1.ClearReplicasResponse
-	(*WhyRequest)(nil),                 // 56: mooncake.master.v1.WhyRequest
-	(*WhyResponse)(nil),                // 57: mooncake.master.v1.WhyResponse
-	(*CopyStartRequest)(nil),           // 58: mooncake.master.v1.CopyStartRequest
-	(*CopyStartResponse)(nil),          // 59: mooncake.master.v1.CopyStartResponse
-	(*CopyEndRequest)(nil),             // 60: mooncake.master.v1.CopyEndRequest
-	(*CopyEndResponse)(nil),            // 61: mooncake.master.v1.CopyEndResponse
-	(*CopyRevokeRequest)(nil),          // 62: mooncake.master.v1.CopyRevokeRequest
-	(*CopyRevokeResponse)(nil),         // 63: mooncake.master.v1.CopyRevokeResponse
-	(*TaskSpec)(nil),                   // 64: mooncake.master.v1.TaskSpec
-	(*CreateTaskRequest)(nil),          // 65: mooncake.master.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 66: mooncake.master.v1.CreateTaskResponse
-	(*QueryTaskRequest)(nil),           // 67: mooncake.master.v1.QueryTaskRequest
-	(*QueryTaskResponse)(nil),          // 68: mooncake.master.v1.QueryTaskResponse
-	(*FetchTasksRequest)(nil),          // 69: mooncake.master.v1.FetchTasksRequest
-	(*FetchTasksResponse)(nil),         // 70: mooncake.master.v1.FetchTasksResponse
-	(*Assignment)(nil),                 // 71: mooncake.master.v1.Assignment
-	(*CompleteTaskRequest)(nil),        // 72: mooncake.master.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),       // 73: mooncake.master.v1.CompleteTaskResponse
-	(*QueryHostsRequest)(nil),          // 74: mooncake.master.v1.QueryHostsRequest
-	(*QueryHostsResponse)(nil),         // 75: mooncake.master.v1.QueryHostsResponse
-	(*ClientHosts)(nil),                // 76: mooncake.master.v1.ClientHosts
-	(*v1.Error)(nil),                   // 77: mooncake.plugin.v1.Error
+	(*TierPolicy)(nil),                 // 28: mooncake.master.v1.TierPolicy
+	(*SegmentsRequest)(nil),            // 29: mooncake.master.v1.SegmentsRequest
+	(*SegmentInfo)(nil),                // 30: mooncake.master.v1.SegmentInfo
+	(*SegmentsResponse)(nil),           // 31: mooncake.master.v1.SegmentsResponse
+	(*ExistRequest)(nil),               // 32: mooncake.master.v1.ExistRequest
+	(*ExistResponse)(nil),              // 33: mooncake.master.v1.ExistResponse
+	(*Place)(nil),                      // 34: mooncake.master.v1.Place
+	(*Replicas)(nil),                   // 35: mooncake.master.v1.Replicas
+	(*GetReplicasRequest)(nil),         // 36: mooncake.master.v1.GetReplicasRequest
+	(*GetReplicasResponse)(nil),        // 37: mooncake.master.v1.GetReplicasResponse
+	(*ReplicateConfig)(nil),            // 38: mooncake.master.v1.ReplicateConfig
+	(*PutStartRequest)(nil),            // 39: mooncake.master.v1.PutStartRequest
+	(*PutStartResponse)(nil),           // 40: mooncake.master.v1.PutStartResponse
+	(*PutEndRequest)(nil),              // 41: mooncake.master.v1.PutEndRequest
+	(*PutEndResponse)(nil),             // 42: mooncake.master.v1.PutEndResponse
+	(*PutRevokeRequest)(nil),           // 43: mooncake.master.v1.PutRevokeRequest
+	(*PutRevokeResponse)(nil),          // 44: mooncake.master.v1.PutRevokeResponse
+	(*RemoveRequest)(nil),              // 45: mooncake.master.v1.RemoveRequest
+	(*RemoveResponse)(nil),             // 46: mooncake.master.v1.RemoveResponse
+	(*RemoveByRegexRequest)(nil),       // 47: mooncake.master.v1.RemoveByRegexRequest
+	(*RemoveByRegexResponse)(nil),      // 48: mooncake.master.v1.RemoveByRegexResponse
+	(*RemoveAllRequest)(nil),           // 49: mooncake.master.v1.RemoveAllRequest
+	(*RemoveAllResponse)(nil),          // 50: mooncake.master.v1.RemoveAllResponse
+	(*ListKeysRequest)(nil),            // 51: mooncake.master.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 52: mooncake.master.v1.ListKeysResponse
+	(*GetReplicasByRegexRequest)(nil),  // 53: mooncake.master.v1.GetReplicasByRegexRequest
+	(*GetReplicasByRegexResponse)(nil), // 54: mooncake.master.v1.GetReplicasByRegexResponse
+	(*ClearReplicasRequest)(nil),       // 55: mooncake.master.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil),      // 56: mooncake.master.v1.ClearReplicasResponse
+	(*WhyRequest)(nil),                 // 57: mooncake.master.v1.WhyRequest
+	(*WhyResponse)(nil),                // 58: mooncake.master.v1.WhyResponse
+	(*CopyStartRequest)(nil),           // 59: mooncake.master.v1.CopyStartRequest
+	(*CopyStartResponse)(nil),          // 60: mooncake.master.v1.CopyStartResponse
+	(*CopyEndRequest)(nil),             // 61: mooncake.master.v1.CopyEndRequest
+	(*CopyEndResponse)(nil),            // 62: mooncake.master.v1.CopyEndResponse
+	(*CopyRevokeRequest)(nil),          // 63: mooncake.master.v1.CopyRevokeRequest
+	(*CopyRevokeResponse)(nil),         // 64: mooncake.master.v1.CopyRevokeResponse
+	(*TaskSpec)(nil),                   // 65: mooncake.master.v1.TaskSpec
+	(*CreateTaskRequest)(nil),          // 66: mooncake.master.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 67: mooncake.master.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),           // 68: mooncake.master.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),          // 69: mooncake.master.v1.QueryTaskResponse
+	(*FetchTasksRequest)(nil),          // 70: mooncake.master.v1.FetchTasksRequest
+	(*FetchTasksResponse)(nil),         // 71: mooncake.master.v1.FetchTasksResponse
+	(*Assignment)(nil),                 // 72: mooncake.master.v1.Assignment
+	(*CompleteTaskRequest)(nil),        // 73: mooncake.master.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),       // 74: mooncake.master.v1.CompleteTaskResponse
+	(*QueryHostsRequest)(nil),          // 75: mooncake.master.v1.QueryHostsRequest
+	(*QueryHostsResponse)(nil),         // 76: mooncake.master.v1.QueryHostsResponse
+	(*ClientHosts)(nil),                // 77: mooncake.master.v1.ClientHosts
+	(*v1.Error)(nil),                   // 78: mooncake.plugin.v1.Error
 }
 var file_mooncake_master_v1_master_proto_depIdxs = []int32{
-	77,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	78,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
 	5,   // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
 	5,   // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
 	0,   // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
@@ -5283,121 +5345,122 @@ var file_mooncake_master_v1_master_proto_depIdxs = []int32{
 	0,   // 21: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
 	0,   // 22: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
 	26,  // 23: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
-	6,   // 24: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
-	0,   // 25: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
-	29,  // 26: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
-	4,   // 27: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 28: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,   // 29: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
-	33,  // 30: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
-	4,   // 31: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	34,  // 32: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,   // 33: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 34: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	37,  // 35: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
-	34,  // 36: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,   // 37: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 38: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 39: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 40: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 41: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 42: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 43: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 44: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 45: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 46: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 47: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	36,  // 48: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
-	4,   // 49: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 50: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
-	4,   // 51: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 52: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
-	0,   // 53: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
-	34,  // 54: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,   // 55: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	34,  // 56: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,   // 57: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 58: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 59: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	64,  // 60: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,   // 61: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
-	0,   // 62: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	64,  // 63: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,   // 64: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
-	4,   // 65: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
-	71,  // 66: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
-	0,   // 67: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
-	64,  // 68: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
-	4,   // 69: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 70: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	0,   // 71: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
-	76,  // 72: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
-	0,   // 73: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
-	2,   // 74: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
-	7,   // 75: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
-	9,   // 76: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
-	12,  // 77: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
-	15,  // 78: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
-	18,  // 79: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
-	21,  // 80: mooncake.master.v1.MasterService.Follow:input_type -> mooncake.master.v1.FollowRequest
-	23,  // 81: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
-	25,  // 82: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
-	28,  // 83: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
-	31,  // 84: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
-	35,  // 85: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
-	38,  // 86: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
-	40,  // 87: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
-	42,  // 88: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
-	44,  // 89: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
-	46,  // 90: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
-	48,  // 91: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
-	50,  // 92: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
-	52,  // 93: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
-	54,  // 94: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
-	56,  // 95: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
-	58,  // 96: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
-	60,  // 97: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
-	62,  // 98: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
-	65,  // 99: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
-	67,  // 100: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
-	69,  // 101: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
-	72,  // 102: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
-	74,  // 103: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
-	3,   // 104: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
-	8,   // 105: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
-	10,  // 106: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
-	14,  // 107: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
-	16,  // 108: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
-	20,  // 109: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
-	22,  // 110: mooncake.master.v1.MasterService.Follow:output_type -> mooncake.master.v1.FollowResponse
-	24,  // 111: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
-	27,  // 112: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
-	30,  // 113: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
-	32,  // 114: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
-	36,  // 115: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
-	39,  // 116: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
-	41,  // 117: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
-	43,  // 118: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
-	45,  // 119: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
-	47,  // 120: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
-	49,  // 121: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
-	51,  // 122: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
-	53,  // 123: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
-	55,  // 124: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
-	57,  // 125: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
-	59,  // 126: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
-	61,  // 127: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
-	63,  // 128: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
-	66,  // 129: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
-	68,  // 130: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
-	70,  // 131: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
-	73,  // 132: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
-	75,  // 133: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
-	104, // [104:134] is the sub-list for method output_type
-	74,  // [74:104] is the sub-list for method input_type
-	74,  // [74:74] is the sub-list for extension type_name
-	74,  // [74:74] is the sub-list for extension extendee
-	0,   // [0:74] is the sub-list for field type_name
+	28,  // 24: mooncake.master.v1.PingResponse.tiers:type_name -> mooncake.master.v1.TierPolicy
+	6,   // 25: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
+	0,   // 26: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
+	30,  // 27: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
+	4,   // 28: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 29: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
+	0,   // 30: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
+	34,  // 31: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
+	4,   // 32: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	35,  // 33: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 34: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 35: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	38,  // 36: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
+	35,  // 37: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 38: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 39: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 40: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 41: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 42: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 43: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 44: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 45: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 46: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 47: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 48: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	37,  // 49: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
+	4,   // 50: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 51: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
+	4,   // 52: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 53: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
+	0,   // 54: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
+	35,  // 55: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 56: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	35,  // 57: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 58: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 59: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 60: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	65,  // 61: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 62: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
+	0,   // 63: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	65,  // 64: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 65: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
+	4,   // 66: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
+	72,  // 67: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
+	0,   // 68: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
+	65,  // 69: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
+	4,   // 70: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 71: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	0,   // 72: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
+	77,  // 73: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
+	0,   // 74: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
+	2,   // 75: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
+	7,   // 76: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
+	9,   // 77: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
+	12,  // 78: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
+	15,  // 79: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
+	18,  // 80: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
+	21,  // 81: mooncake.master.v1.MasterService.Follow:input_type -> mooncake.master.v1.FollowRequest
+	23,  // 82: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
+	25,  // 83: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
+	29,  // 84: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
+	32,  // 85: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
+	36,  // 86: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
+	39,  // 87: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
+	41,  // 88: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
+	43,  // 89: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
+	45,  // 90: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
+	47,  // 91: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
+	49,  // 92: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
+	51,  // 93: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
+	53,  // 94: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
+	55,  // 95: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
+	57,  // 96: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
+	59,  // 97: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
+	61,  // 98: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
+	63,  // 99: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
+	66,  // 100: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
+	68,  // 101: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
+	70,  // 102: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
+	73,  // 103: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
+	75,  // 104: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
+	3,   // 105: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
+	8,   // 106: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
+	10,  // 107: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
+	14,  // 108: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
+	16,  // 109: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
+	20,  // 110: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
+	22,  // 111: mooncake.master.v1.MasterService.Follow:output_type -> mooncake.master.v1.FollowResponse
+	24,  // 112: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
+	27,  // 113: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
+	31,  // 114: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
+	33,  // 115: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
+	37,  // 116: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
+	40,  // 117: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
+	42,  // 118: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
+	44,  // 119: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
+	46,  // 120: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
+	48,  // 121: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
+	50,  // 122: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
+	52,  // 123: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
+	54,  // 124: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
+	56,  // 125: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
+	58,  // 126: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
+	60,  // 127: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
+	62,  // 128: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
+	64,  // 129: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
+	67,  // 130: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
+	69,  // 131: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
+	71,  // 132: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
+	74,  // 133: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
+	76,  // 134: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
+	105, // [105:135] is the sub-list for method output_type
+	75,  // [75:105] is the sub-list for method input_type
+	75,  // [75:75] is the sub-list for extension type_name
+	75,  // [75:75] is the sub-list for extension extendee
+	0,   // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_master_v1_master_proto_init() }
@@ -5405,14 +5468,14 @@ func file_mooncake_master_v1_master_proto_init() {
 	if File_mooncake_master_v1_master_proto != nil {
 		return
 	}
-	file_mooncake_master_v1_master_proto_msgTypes[37].OneofWrappers = []any{}
+	file_mooncake_master_v1_master_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_master_v1_master_proto_rawDesc), len(file_mooncake_master_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   77,
+			NumMessages:   78,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

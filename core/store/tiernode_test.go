@@ -96,7 +96,7 @@ func (m *member) query(k string) (model.Object, error) {
 // TestTierKeepsWhatMemoryCannot: more objects than memory holds are all there, on the tier, and the node reads them.
 func TestTierKeepsWhatMemoryCannot(t *testing.T) {
 	ctx := context.Background()
-	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = true, time.Millisecond })
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
 	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
 	const n = 32
 	for i := range n {
@@ -174,7 +174,9 @@ func TestTierOutlives(t *testing.T) {
 		"both, without the ledger": {node: true, master: true, noLedger: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL, c.ClientTTL = true, time.Millisecond, time.Second })
+			p := newPool(t, func(c *master.Config) {
+				c.Tiers, c.LeaseTTL, c.ClientTTL = tierPolicy(0), time.Millisecond, time.Second
+			})
 			d := newDisk(t, 256<<20)
 			m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
 			other := p.member("b", memberOptions{})
@@ -215,4 +217,8 @@ func TestTierOutlives(t *testing.T) {
 			require.False(t, ok, "a removed object has returned")
 		})
 	}
+}
+
+func tierPolicy(promoteAt uint32) *model.TierPolicy {
+	return &model.TierPolicy{PromoteAt: promoteAt, QueueLimit: 1000}
 }
