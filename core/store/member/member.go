@@ -47,6 +47,7 @@ type Member struct {
 
 	id      model.ClientID
 	keep    Keep
+	tiers   store.Tiers          // nil for a client that reads no tiers
 	kept    *node.Kept           // nil for memory that ends with the process
 	metrics *prometheus.Registry // nil if the configuration wants no metrics
 	master  Master
@@ -149,7 +150,7 @@ func (m *Member) stop() error {
 
 // deps are the dependencies of the client and the node.
 func (m *Member) deps() session.Deps {
-	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, ClusterID: m.cfg.ClusterID}
+	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, Tiers: m.tiers, ClusterID: m.cfg.ClusterID}
 	d.Followers = func(address string) (store.Follower, error) { return m.dial(address) }
 	if m.engine != nil {
 		d.Engine = m.engine.Transfer()

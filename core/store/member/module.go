@@ -6,6 +6,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 )
 
@@ -21,19 +22,21 @@ func ClientModule() fx.Option {
 
 func provideStatus(cfg config.Config) *Status { return newStatus(cfg.Store) }
 
-// memberParams are the dependencies of a member. Without Keep the memory of its node ends with the process.
+// memberParams are the dependencies of a member. Without Keep the memory of its node ends with the process, and
+// without Tiers its client reads no tiers.
 type memberParams struct {
 	fx.In
 	Config config.Config
 	Dial   Dial
 	Status *Status
 	Log    *slog.Logger
-	Keep   Keep `optional:"true"`
+	Keep   Keep        `optional:"true"`
+	Tiers  store.Tiers `optional:"true"`
 }
 
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
-	m.keep = p.Keep
+	m.keep, m.tiers = p.Keep, p.Tiers
 	lc.Append(fx.StartStopHook(m.start, m.stop))
 	return m
 }
