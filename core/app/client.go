@@ -8,6 +8,7 @@ import (
 	"go.uber.org/fx"
 
 	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/staging"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store/client"
@@ -39,7 +40,7 @@ func OpenClient(ctx context.Context, cfg config.Config, builtins []plugin.Factor
 	var err error
 	c.hooks, err = program(ctx, cfg, builtins, "client", o.Log,
 		fx.Supply(assembly.ByRange, member.AllocWait(o.AllocWait)),
-		engineModules(), rpc.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
+		engineModules(), rpc.Module(), staging.Module(), member.ClientModule(), fx.Populate(&c.member, &c.catalog))
 	if err != nil {
 		return nil, err
 	}

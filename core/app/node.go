@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	rpc "github.com/mooncake-go/mooncake/core/api/rpc/client"
+	"github.com/mooncake-go/mooncake/core/api/rpc/staging"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/store/client"
@@ -75,7 +76,7 @@ func StartNode(ctx context.Context, cfg config.Config, builtins []plugin.Factory
 	var m *member.Node
 	var err error
 	n.hooks, err = program(ctx, cfg, builtins, role, o.Log,
-		fx.Supply(naming, member.InBackground), engine, rpc.Module(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
+		fx.Supply(naming, member.InBackground), engine, rpc.Module(), staging.Module(), member.NodeModule(), fx.Invoke(func(*member.Node) {}),
 		rest.NodeModule(), fx.Populate(&m, &n.port), fx.Invoke(func(p rest.NodePort) { p.Optional = true }))
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rest/storeservice"
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
+	"github.com/mooncake-go/mooncake/core/api/rpc/staging"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/memory"
@@ -91,6 +92,7 @@ func nodeRole(cfg config.Config) Role {
 		rest.NodeModule(),
 		engineModules(),
 		client.Module(),
+		staging.Module(),
 		member.NodeModule(),
 	)
 }

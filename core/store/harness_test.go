@@ -151,8 +151,9 @@ type memberOptions struct {
 	id       model.ClientID // a new one if zero
 	vault    keeps          // keeps the memory of the node
 	master   store.Master   // that of the pool if nil
-	shm      bool           // of a cluster: shared memory before tcp
-	quic     bool           // of a cluster: quic in the place of tcp
+	tiers    store.Tiers
+	shm      bool // of a cluster: shared memory before tcp
+	quic     bool // of a cluster: quic in the place of tcp
 	// unguarded is a transport that does not ask the guards of memory.
 	unguarded bool
 	// wrap is put around the transport of a member of a pool.
@@ -184,6 +185,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	if !o.id.IsZero() {
 		m.deps.ID = o.id
 	}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: p.logger(), Metrics: m.metrics, Followers: p.follower, Tiers: o.tiers}
 	var kept *node.Kept
 	if o.vault != nil {
 		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", p.logger())

@@ -4,7 +4,9 @@
 // interface, and among themselves the leaner framing of package lean, with the same messages on the
 // same port.
 //
-// The messages are those of sdk/proto/mooncake/master/v1. An error crosses the network with code,
+// Package staging is the protocol between readers and the nodes of storage tiers, over gRPC alone.
+//
+// The messages are those of sdk/proto/mooncake/master/v1 and node/v1. An error crosses the network with code,
 // class and text, per item or for the call, so that callers cannot tell a remote master from one in
 // the same process.
 package rpc
@@ -42,6 +44,14 @@ const (
 	// MaxFetch keeps an answer with tasks sendable: each has a key of at most
 	// model.MaxKeySize and MaxTargets names.
 	MaxFetch = 100
+
+	MaxStageReads = 1 << 10 // reads of one call of Stage
+)
+
+// Bounds of a call of Stage in bytes. An answer may have an error for every read.
+const (
+	MaxStageRequest = 256 << 10
+	MaxStageAnswer  = 4 << 20
 )
 
 // OwnProtocol returns the version of the calls that this program speaks.

@@ -86,6 +86,9 @@ func (c *Client) Health() session.Health { return c.b.Session.Health() }
 // Hostname implements store.Pool.
 func (c *Client) Hostname() string { return c.b.Engine.LocalName() }
 
+// StageCalls returns how many calls the client has made to nodes that stage what it reads from storage tiers.
+func (c *Client) StageCalls() uint64 { return c.b.Metrics.StageCalls.Load() }
+
 // Layers implements store.Pool.
 func (c *Client) Layers() store.Layers { return c.user }
 
@@ -105,6 +108,7 @@ func (c *Client) Close(ctx context.Context) error {
 	if hot := c.reader.Cache(); hot != nil {
 		hot.Close()
 	}
+	c.reader.Close()
 	if c.own {
 		c.b.Session.Close()
 	}

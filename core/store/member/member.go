@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,13 +46,18 @@ type Member struct {
 	dial   Dial
 	engine assembly.Running
 
-	id      model.ClientID
-	keep    Keep
-	kept    *node.Kept           // nil for memory that ends with the process
-	metrics *prometheus.Registry // nil if the configuration wants no metrics
-	master  Master
-	session *session.Session
-	report  *reporter
+	id    model.ClientID
+	keep  Keep
+	tiers store.Tiers // nil for a client that reads no tiers
+	disks *tiers      // of the node, nil for none
+	// openDisks opens the storage tiers of a node. hasNode says that the member has one.
+	openDisks func(context.Context) (*tiers, error)
+	hasNode   bool
+	kept      *node.Kept           // nil for memory that ends with the process
+	metrics   *prometheus.Registry // nil if the configuration wants no metrics
+	master    Master
+	session   *session.Session
+	report    *reporter
 }
 
 func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *Member {
@@ -61,6 +67,11 @@ func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *M
 // start connects to the master and begins the session.
 func (m *Member) start(ctx context.Context) error {
 	err := m.openKept(ctx)
+	if err == nil && m.hasNode && m.openDisks != nil {
+		if m.disks, err = m.openDisks(ctx); err == nil && m.kept == nil && !m.disks.client().IsZero() {
+			m.id = m.disks.client() // The master knows the tiers as those of this client.
+		}
+	}
 	if err == nil {
 		err = m.open()
 	}
@@ -137,9 +148,11 @@ func (m *Member) leave() {
 
 func (m *Member) stop() error {
 	m.leave()
-	var err error
+	ctx, cancel := context.WithTimeout(context.Background(), tierStop)
+	defer cancel()
+	err := m.disks.stop(ctx)
 	if m.kept != nil {
-		err = m.kept.Close()
+		err = errors.Join(err, m.kept.Close())
 	}
 	if m.master != nil {
 		err = errors.Join(err, m.master.Close())
@@ -147,9 +160,12 @@ func (m *Member) stop() error {
 	return err
 }
 
+// tierStop bounds the end of the storage tiers.
+const tierStop = 30 * time.Second
+
 // deps are the dependencies of the client and the node.
 func (m *Member) deps() session.Deps {
-	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, ClusterID: m.cfg.ClusterID}
+	d := session.Deps{ID: m.id, Master: m.master, Log: m.log, Session: m.session, Tiers: m.tiers, ClusterID: m.cfg.ClusterID}
 	d.Followers = func(address string) (store.Follower, error) { return m.dial(address) }
 	if m.engine != nil {
 		d.Engine = m.engine.Transfer()

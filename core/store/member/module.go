@@ -1,11 +1,14 @@
 package member
 
 import (
+	"context"
 	"log/slog"
 
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 )
 
@@ -21,7 +24,8 @@ func ClientModule() fx.Option {
 
 func provideStatus(cfg config.Config) *Status { return newStatus(cfg.Store) }
 
-// memberParams are the dependencies of a member. Without Keep the memory of its node ends with the process.
+// memberParams are the dependencies of a member. Without Keep the memory of its node ends with the process, and
+// without Tiers its client reads no tiers.
 type memberParams struct {
 	fx.In
 	Config config.Config
@@ -29,17 +33,24 @@ type memberParams struct {
 	Status *Status
 	Log    *slog.Logger
 	Keep   Keep `optional:"true"`
+	// Catalog opens the storage tiers of a node.
+	Catalog *pluginhost.Catalog `optional:"true"`
+	Tiers   store.Tiers         `optional:"true"`
 }
 
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
-	m.keep = p.Keep
+	m.keep, m.tiers = p.Keep, p.Tiers
+	m.openDisks = func(ctx context.Context) (*tiers, error) {
+		return openTiers(ctx, p.Config.Store, p.Config.Plugins, p.Catalog, p.Log)
+	}
 	lc.Append(fx.StartStopHook(m.start, m.stop))
 	return m
 }
 
 // provideNode takes the member before the engine: the hooks run in the order of the arguments.
 func provideNode(lc fx.Lifecycle, m *Member, engine assembly.Running, status *Status, how Start) (*Node, error) {
+	m.hasNode = true
 	n, err := newNode(m, engine, status, how)
 	if err == nil {
 		lc.Append(fx.StartStopHook(n.start, n.stop))

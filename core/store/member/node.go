@@ -126,9 +126,10 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	cfg := n.cfg
-	cfg.Kept = n.member.kept
+	cfg.Kept, cfg.Tiers = n.member.kept, n.member.disks.settings()
 	node, err := node.New(cfg, deps)
 	if err == nil {
+		n.member.disks.serve(node, deps.Log)
 		err = node.Begin(ctx)
 	}
 	if err != nil {
@@ -142,6 +143,7 @@ func (n *Node) begin(ctx context.Context) error {
 func (n *Node) stop(ctx context.Context) error {
 	var err error
 	if node := n.Store(); node != nil {
+		n.member.disks.hush(ctx)
 		err = errors.Join(n.client.Close(ctx), node.Stop(ctx))
 	}
 	n.member.leave()

@@ -54,6 +54,8 @@ type Deps struct {
 	Master store.Master
 	// Followers connects a node to a master that follows the one that leads. If it is nil, the node tells none.
 	Followers func(address string) (store.Follower, error)
+	// Tiers are the nodes of storage tiers, which a client reads. If it is nil, the client cannot read replicas there.
+	Tiers store.Tiers
 	// Engine is not used by a session.
 	Engine *transfer.Engine
 	Log    *slog.Logger

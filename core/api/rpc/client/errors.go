@@ -7,8 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
-
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
@@ -30,10 +28,8 @@ func (c *Client) outcome(op string, err error) error {
 // says why there is no answer.
 func (c *Client) callError(op string, err error) error {
 	st := status.Convert(err)
-	for _, d := range st.Details() {
-		if e, ok := d.(*pluginv1.Error); ok {
-			return convert.FromError(e)
-		}
+	if e := convert.FromStatus(st); e != nil {
+		return e
 	}
 	if e := leaderUnknown(err); e != nil {
 		return e

@@ -105,6 +105,16 @@ func StatusError(err error) error {
 	return st.Err()
 }
 
+// FromStatus returns the error that a gRPC status has as detail, nil if it has none.
+func FromStatus(st *status.Status) error {
+	for _, d := range st.Details() {
+		if e, ok := d.(*pluginv1.Error); ok {
+			return FromError(e)
+		}
+	}
+	return nil
+}
+
 // Malformed is the error for a message that breaks the contract of its columns.
 func Malformed(format string, args ...any) error {
 	return errs.New(errs.DeserializeFail, "master protocol: Malformed message", format, args...)

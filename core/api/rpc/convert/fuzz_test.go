@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+	nodev1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/node/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -27,7 +28,16 @@ func FuzzRequest(f *testing.F) {
 	add(&masterv1.PingRequest{Peers: []*masterv1.PeerReport{ToPeerReport(model.PeerReport{Endpoint: "e", Done: 1, Failed: 2, Bytes: 3, Busy: time.Second})}})
 	add(ToTaskSpec(model.TaskSpec{Kind: model.MoveObject, Tenant: "t", Key: "k", Source: "s", Targets: []string{"u"}}))
 	add(&masterv1.RemountSegmentsRequest{Client: ToUUID(model.UUID{Lo: 2}), Segments: []*masterv1.Segment{ToSegment(model.Segment{Name: "n", Size: 3})}})
+	add(ToStage([]model.StageRead{{Segment: model.UUID{Lo: 1}, Replica: 2, Size: 9, Offset: 3, Length: 6}, {Replica: 1, Size: 1, Length: 1}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		stage := new(nodev1.StageRequest)
+		if proto.Unmarshal(b, stage) == nil {
+			if reads, err := FromStage(stage); err == nil {
+				back, err := FromStage(ToStage(reads))
+				require.NoError(t, err)
+				require.Equal(t, reads, back)
+			}
+		}
 		start := new(masterv1.PutStartRequest)
 		if proto.Unmarshal(b, start) == nil {
 			if items, cfg, err := FromPutStart(start); err == nil {

@@ -20,6 +20,7 @@ type Base struct {
 	Caller  model.Caller
 	Session *session.Session
 	Master  store.Master
+	Tiers   store.Tiers // nil for a client that cannot read them
 	Engine  *transfer.Engine
 	Buffers *memory.Pool // nil for none
 	Log     *Quiet
@@ -35,7 +36,7 @@ func New(cfg Config, deps session.Deps, s *session.Session) (*Base, error) {
 		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
 	}
 	return &Base{
-		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master,
+		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master, Tiers: deps.Tiers,
 		Engine: deps.Engine, Buffers: deps.Buffers, Log: &Quiet{Logger: deps.Log}, Metrics: m, Host: session.HostOf(deps.Engine.LocalName()),
 	}, nil
 }

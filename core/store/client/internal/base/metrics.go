@@ -1,6 +1,7 @@
 package base
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,9 @@ type Metrics struct {
 	Reads, Writes                Operations
 
 	Mismatches, Dropped, Expired, Failovers, Stalled, Avoided, Existed, NoSpace, Repeated, Unrevoked prometheus.Counter
+	TierReads, TierBytes, TierFailures                                                               prometheus.Counter
+	// StageCalls counts the calls to nodes that stage what is read from tiers.
+	StageCalls atomic.Uint64
 }
 
 func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) {
@@ -41,7 +45,12 @@ func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) 
 		NoSpace:    r.Counter("mooncake_client_puts_without_space_total", "Puts for which the pool had no space."),
 		Repeated:   r.Counter("mooncake_client_puts_repeated_total", "Puts that the client retried elsewhere because their transfers were indeterminate, or a node was gone."),
 		Unrevoked:  r.Counter("mooncake_client_puts_unrevoked_total", "Failed puts left to the master's timeout because they could not be revoked."),
+
+		TierReads:    r.Counter("mooncake_client_tier_reads_total", "Reads of an object from a storage tier."),
+		TierBytes:    r.Counter("mooncake_client_tier_read_bytes_total", "Bytes read from storage tiers."),
+		TierFailures: r.Counter("mooncake_client_tier_read_failures_total", "Reads of a replica on a storage tier that its node could not stage, or that took longer than the node keeps it."),
 	}
+	r.Count("mooncake_client_tier_stage_calls_total", "Calls to nodes that stage what is read from storage tiers.", m.StageCalls.Load)
 	r.Count("mooncake_client_local_copies_total", "Transfers served by a copy within the process.", func() uint64 { return e.Stats().LocalCopies })
 	r.Count("mooncake_client_staged_bytes_total", "Bytes that went through a staging buffer.", func() uint64 { return e.Stats().StagedBytes })
 	r.Count("mooncake_client_transfer_retries_total", "Slices submitted again.", func() uint64 { return e.Stats().Retries })

@@ -26,6 +26,8 @@ type Reader struct {
 	leases *lease.Table
 	hot    *hotcache.Cache // nil when off
 	calls  sync.Pool
+
+	releases releases
 }
 
 // New makes a reader.
@@ -50,6 +52,10 @@ type Call struct {
 	todo      []*Item
 	found     []*Item // items that have a replica to read
 	arrived   []*Item
+	ready     []*Item // to transfer now, and behind them the others
+	staging   *wave   // what nodes stage, nil for nothing
+	moving    *wave   // what they staged for the transfer in progress
+	moved     *wave   // what they staged for the one before
 	keys      []model.Key
 	answer    model.Answer[model.Object]
 	requests  []transfer.Request
@@ -82,6 +88,8 @@ func (c *Call) Release() {
 	clear(c.todo)
 	clear(c.found)
 	clear(c.arrived)
+	clear(c.ready[:cap(c.ready)])
+	c.moved = nil
 	clear(c.keys)
 	clear(c.requests)
 	clear(c.results)

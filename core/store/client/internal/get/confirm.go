@@ -2,8 +2,11 @@ package get
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -34,10 +37,25 @@ func (r *Reader) confirmed(ctx context.Context, it *Item) bool {
 // again reads a replica of an object into memory and returns the checksum of what arrived, false if
 // it could not be read under the lease. It computes the checksum of what lies in the memory.
 func (r *Reader) again(ctx context.Context, it *Item, replica int, mem []byte) (sum uint32, ok bool) {
-	at := &it.object.Replicas[replica]
-	reqs := fragment.Requests(nil, transport.Read, []store.Fragment{{Mem: mem}}, at, r.Config.ReadDeadline(time.Now()), false)
+	at, deadline := &it.object.Replicas[replica], r.Config.ReadDeadline(time.Now())
+	from, kept := at, time.Time{}
+	if at.OnTier() {
+		if r.Tiers == nil {
+			return 0, false
+		}
+		s := stageCall{endpoint: at.Endpoint, reads: []model.StageRead{{Segment: at.SegmentID, Replica: at.ID, Size: it.object.Size, Length: it.object.Size}}}
+		s.do(ctx, r, deadline)
+		defer r.free(&s, new(sync.WaitGroup))
+		place, err := s.place(0)
+		if err != nil {
+			return 0, false
+		}
+		from, kept = &place.at, place.expires
+	}
+	reqs := fragment.Requests(nil, transport.Read, []store.Fragment{{Mem: mem}}, from, deadline, false)
 	res := fragment.Outcome(r.Session.Transfer(ctx, r.Engine, reqs, nil))
-	if res.Err != nil || !res.Done.Before(r.leases.Until(it.lease, at, it.expires)) {
+	done := res.Done.Add(boottime.Slept())
+	if res.Err != nil || !done.Before(r.leases.Until(it.lease, at, it.expires)) || at.OnTier() && !done.Before(kept) {
 		return 0, false
 	}
 	return crc32c.Sum(mem), true

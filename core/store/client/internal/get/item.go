@@ -51,11 +51,14 @@ type Item struct {
 	end       int              // index behind its last request
 	checksum  uint32           // of the bytes that arrived, with computed
 	computed  bool
-	next      int   // index of the replica to try
-	deferred  int   // replicas at the end whose nodes were silent, to be retried
-	last      error // why the replica before failed
-	twice     bool  // the replica to try had wrong bytes once
-	damaged   int   // replicas that had wrong bytes twice
+	next      int    // index of the replica to try
+	deferred  int    // replicas at the end whose nodes were silent, to be retried
+	last      error  // why the replica before failed
+	staged    staged // the replica to try, if that is on a tier
+	inWave    bool   // nodes are staging it
+	late      bool   // what was staged of the replica to try outlived its time once
+	twice     bool   // the replica to try had wrong bytes once
+	damaged   int    // replicas that had wrong bytes twice
 	ok        bool
 }
 
@@ -79,7 +82,7 @@ func (it *Item) deferReplica() {
 	copy(all, all[1:])
 	all[len(all)-1] = silent
 	it.deferred++
-	it.twice = false
+	it.twice, it.late = false, false
 }
 
 // Size returns the size of an object that was read, 0 after an error.

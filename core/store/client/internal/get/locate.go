@@ -3,6 +3,7 @@ package get
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +51,8 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 
 // found takes the master's description of an item's object.
 func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
-	it.object, it.next, it.deferred, it.last, it.twice, it.damaged, it.cover = o, 0, 0, nil, false, 0, cover{}
+	it.object, it.next, it.deferred, it.last, it.damaged, it.cover = o, 0, 0, nil, 0, cover{}
+	it.twice, it.late = false, false
 	if err := r.Readable(&it.object); err != nil {
 		return err
 	}
@@ -66,13 +68,14 @@ func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
 	return nil
 }
 
-// The distances of replicas: in this process, on this host, elsewhere, and on a node that failed a
-// moment ago.
+// The distances of replicas: in this process, on this host, elsewhere, on a node that failed a moment
+// ago, and on a storage tier.
 const (
 	inProcess = iota
 	sameHost
 	remote
 	shunned
+	onStorage
 )
 
 // rank sorts replicas by distance, and replicas of the same distance at random, so that readers use
@@ -93,7 +96,7 @@ func (r *Reader) rank(all []model.Replica, now time.Time) {
 			all[k], all[k-1] = all[k-1], all[k]
 		}
 	}
-	if far[0] < shunned && far[len(far)-1] == shunned {
+	if far[0] < shunned && slices.Contains(far, shunned) {
 		r.Metrics.Avoided.Inc()
 	}
 }
@@ -101,6 +104,9 @@ func (r *Reader) rank(all []model.Replica, now time.Time) {
 // distance returns the distance of a replica's farthest stripe. An endpoint that failed returns
 // gradually: it is used with the probability of its trust.
 func (r *Reader) distance(replica *model.Replica, now time.Time) int {
+	if replica.OnTier() {
+		return onStorage
+	}
 	far := inProcess
 	for _, stripe := range replica.Parts {
 		if stripe.Endpoint == r.Engine.LocalName() {

@@ -111,29 +111,39 @@ func lapsed(key model.Key, why error) error {
 func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 	r := c.r
 	pending = c.coverAll(pending)
+	var deadline time.Time
 	for len(pending) > 0 {
-		deadline := r.Config.ReadDeadline(time.Now())
+		if c.staging == nil { // else the waves go on
+			deadline = r.Config.ReadDeadline(time.Now())
+		}
+		ready, again := c.next(ctx, pending, deadline)
+		if len(ready) == 0 {
+			c.free()
+			pending = again
+			continue
+		}
 		reqs := c.requests[:0]
 		c.grains.Restart()
-		for _, it := range pending {
+		for _, it := range ready {
 			it.first = len(reqs)
 			if it.cover.parts != nil {
-				reqs = c.grains.Requests(reqs, transport.Read, it.cover.parts, it.replica(), deadline, it.cover.grain, true)
+				reqs = c.grains.Requests(reqs, transport.Read, it.cover.parts, it.source(), deadline, it.cover.grain, true)
 			} else {
-				reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.replica(), deadline, r.verifiable(it))
+				reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.source(), deadline, r.verifiable(it))
 			}
 			it.end = len(reqs)
 			for i := it.first; i < it.end && it.hasty(); i++ {
 				reqs[i].Hasty = true
 			}
 		}
-		c.renewer.begin(r.leases, pending)
+		c.renewer.begin(r.leases, ready[:len(ready)+len(again)])
 		results := r.Session.Transfer(ctx, r.Engine, reqs, c.results)
 		c.renewer.end()
+		c.free()
 		c.requests, c.results = reqs, results
-		slept := boottime.Slept()                    // After the transfer, so that a sleep in the middle of it counts.
-		arrived, again := c.arrived[:0], pending[:0] // again stays behind the loop.
-		for _, it := range pending {
+		slept := boottime.Slept() // After the transfer, so that a sleep in the middle of it counts.
+		arrived := c.arrived[:0]  // again stays behind the loop.
+		for _, it := range ready {
 			res := fragment.Outcome(results[it.first:it.end])
 			quarantined := errors.Is(res.Err, transfer.ErrQuarantined)
 			c.leaked = c.leaked || quarantined
@@ -154,6 +164,10 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 			case res.Err != nil:
 				it.last = res.Err
 				if r.nextReplica(it) {
+					again = append(again, it)
+				}
+			case onTier(it) && !res.Done.Add(slept).Before(it.staged.expires):
+				if r.outlived(it) {
 					again = append(again, it)
 				}
 			default:
@@ -183,7 +197,7 @@ func (c *Call) coverAll(items []*Item) []*Item {
 // nextReplica moves on to the next replica. If there is none, it sets the item's error and returns
 // false.
 func (r *Reader) nextReplica(it *Item) bool {
-	it.twice = false
+	it.twice, it.late = false, false
 	if it.next++; it.next < len(it.object.Replicas) {
 		r.Metrics.Failovers.Inc()
 		return true

@@ -38,7 +38,12 @@ func (c *Call) verify(items, again []*Item) []*Item {
 			}
 		}
 		it.ok = true
-		r.Metrics.ReadBytes.Add(float64(fragment.Bytes(it.fragments)))
+		n := float64(fragment.Bytes(it.fragments))
+		r.Metrics.ReadBytes.Add(n)
+		if onTier(it) {
+			r.Metrics.TierReads.Inc()
+			r.Metrics.TierBytes.Add(n)
+		}
 		r.countRead(it)
 	}
 	return again

@@ -1,0 +1,16 @@
+package staging
+
+import (
+	"go.uber.org/fx"
+
+	"github.com/mooncake-go/mooncake/core/store"
+)
+
+// Module provides the nodes of storage tiers to the client of a member.
+func Module() fx.Option {
+	return fx.Module("api/rpc/staging", fx.Provide(func(lc fx.Lifecycle) store.Tiers {
+		c := NewClient(Options{})
+		lc.Append(fx.StopHook(c.Close))
+		return c
+	}))
+}

@@ -1,0 +1,64 @@
+package get
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// maxReleases bounds the calls of Release in flight, and releaseTimeout each.
+	maxReleases, releaseTimeout = 64, 2 * time.Second
+)
+
+// releases are the calls of Release in flight. The zero value has none.
+type releases struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	tasks  sync.WaitGroup
+}
+
+// begin reports whether one more call may begin, which end ends.
+func (l *releases) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.n == maxReleases {
+		return false
+	}
+	l.n++
+	l.tasks.Add(1)
+	return true
+}
+
+func (l *releases) end() {
+	l.mu.Lock()
+	l.n--
+	l.mu.Unlock()
+	l.tasks.Done()
+}
+
+// free has a node free what it staged, in the background; freed counts the calls. Where that fails, or too many calls are in flight, the node frees
+// it after its time.
+func (r *Reader) free(s *stageCall, freed *sync.WaitGroup) {
+	if s.err != nil || !r.releases.begin() {
+		return
+	}
+	endpoint, id := s.endpoint, s.got.ID
+	freed.Go(func() {
+		defer r.releases.end()
+		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+		defer cancel()
+		if err := r.Tiers.Release(ctx, endpoint, id); err != nil {
+			r.Log.Warn("a node was not told to free what it staged; it does so by itself after a while", "endpoint", endpoint, "error", err)
+		}
+	})
+}
+
+// Close waits for calls that the reader makes in the background, in bounded time.
+func (r *Reader) Close() {
+	r.releases.mu.Lock()
+	r.releases.closed = true
+	r.releases.mu.Unlock()
+	r.releases.tasks.Wait()
+}

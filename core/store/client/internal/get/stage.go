@@ -1,0 +1,254 @@
+package get
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mooncake-go/mooncake/core/internal/boottime"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Nodes read replicas on storage tiers into memory before they can be transferred. A call does that in waves: while the
+// bytes of one wave are transferred, the nodes stage those of the next. They have freed those of the one before by then, so
+// that a read occupies two waves at most.
+
+const (
+	// maxStageBytes and maxStageReads bound one call of Stage. A read of more bytes has a call of its own.
+	maxStageBytes, maxStageReads = 16 << 20, 256
+	// maxStageCalls and maxWaveBytes bound one wave.
+	maxStageCalls, maxWaveBytes = 4, 32 << 20
+	// stageTimeout bounds a call of Stage.
+	stageTimeout = 10 * time.Second
+)
+
+// staged is where the bytes to read of an item are until a time.
+type staged struct {
+	// at is the place that byte 0 of the object would have. Only what was staged is there.
+	at      model.Replica
+	expires time.Time // by boottime.Time
+}
+
+// wave is what nodes stage at the same time for one read.
+type wave struct {
+	calls []stageCall
+	bytes uint64
+	done  sync.WaitGroup // the calls
+	freed sync.WaitGroup // the calls that free what was staged
+}
+
+// stageCall is one call of Stage.
+type stageCall struct {
+	endpoint string
+	items    []*Item
+	reads    []model.StageRead
+	bytes    uint64
+	asked    time.Time // by boottime.Time
+	got      model.Staging
+	err      error
+}
+
+func onTier(it *Item) bool { return it.replica().OnTier() }
+
+// source returns where to read the replica to try.
+func (it *Item) source() *model.Replica {
+	if onTier(it) {
+		return &it.staged.at
+	}
+	return it.replica()
+}
+
+// stageRead returns what has to be staged of an item: from the first to the last byte that it reads.
+func stageRead(it *Item) model.StageRead {
+	fs := it.fragments
+	if it.cover.parts != nil {
+		fs = it.cover.parts
+	}
+	lo, hi := it.object.Size, uint64(0)
+	for i := range fs {
+		lo, hi = min(lo, fs[i].Offset), max(hi, fs[i].Offset+uint64(len(fs[i].Mem)))
+	}
+	at := it.replica()
+	return model.StageRead{Segment: at.SegmentID, Replica: at.ID, Size: it.object.Size, Offset: lo, Length: hi - lo}
+}
+
+// next returns the items to transfer now and the others. Those in memory come first. If there are none, it waits for the
+// wave of those on tiers that is being staged, and has the nodes stage the next one. It reuses the memory of pending.
+func (c *Call) next(ctx context.Context, pending []*Item, deadline time.Time) (ready, rest []*Item) {
+	if !slices.ContainsFunc(pending, onTier) {
+		return pending, pending[:0]
+	}
+	if c.r.Tiers == nil {
+		return c.skipTiers(pending), nil
+	}
+	if c.staging == nil {
+		c.staging = c.stage(ctx, pending, deadline)
+	}
+	c.ready = c.ready[:0]
+	for _, it := range pending {
+		if !onTier(it) {
+			c.ready = append(c.ready, it)
+		}
+	}
+	if len(c.ready) > 0 {
+		rest = slices.DeleteFunc(pending, func(it *Item) bool { return !onTier(it) })
+	} else {
+		c.renewer.begin(c.r.leases, pending)
+		c.staging.done.Wait()
+		c.renewer.end()
+		rest = c.landed(ctx, pending)
+		c.staging = c.stage(ctx, rest, deadline)
+	}
+	n := len(c.ready)
+	c.ready = append(c.ready, rest...) // for the renewer
+	return c.ready[:n], rest
+}
+
+// skipTiers moves items on to replicas in memory, for a client that cannot read others. It returns those that have one.
+func (c *Call) skipTiers(items []*Item) []*Item {
+	return slices.DeleteFunc(items, func(it *Item) bool {
+		for onTier(it) {
+			it.last = errs.WithHint(errs.New(errs.NotSupported, "", "this client cannot read storage tiers"), "read with a client of the program mooncake or of its library")
+			if c.r.nextReplica(it) {
+				continue
+			}
+			if !slices.ContainsFunc(it.object.Replicas, func(r model.Replica) bool { return !r.OnTier() }) {
+				it.Err = errs.Wrap(errs.NotSupported, "store: get "+store.Quote(it.Key), it.last)
+			}
+			return true
+		}
+		return false
+	})
+}
+
+// stage has nodes stage a wave of items, nil if none is on a tier.
+func (c *Call) stage(ctx context.Context, items []*Item, deadline time.Time) *wave {
+	var w *wave
+	for _, it := range items {
+		if !onTier(it) {
+			continue
+		}
+		if w == nil {
+			w = &wave{}
+		}
+		it.inWave = w.add(it)
+	}
+	if w == nil {
+		return nil
+	}
+	before := c.moved
+	for i := range w.calls {
+		w.done.Go(func() {
+			if before != nil {
+				before.freed.Wait()
+			}
+			w.calls[i].do(ctx, c.r, deadline)
+		})
+	}
+	return w
+}
+
+// add takes an item into the wave if there is space for it.
+func (w *wave) add(it *Item) bool {
+	read, endpoint := stageRead(it), it.replica().Endpoint
+	if w.bytes > 0 && w.bytes+read.Length > maxWaveBytes {
+		return false
+	}
+	i := slices.IndexFunc(w.calls, func(s stageCall) bool {
+		return s.endpoint == endpoint && len(s.reads) < maxStageReads && s.bytes+read.Length <= maxStageBytes
+	})
+	if i < 0 {
+		if len(w.calls) == maxStageCalls {
+			return false
+		}
+		i = len(w.calls)
+		w.calls = append(w.calls, stageCall{endpoint: endpoint})
+	}
+	s := &w.calls[i]
+	s.items, s.reads = append(s.items, it), append(s.reads, read)
+	s.bytes += read.Length
+	w.bytes += read.Length
+	return true
+}
+
+// do makes the call.
+func (s *stageCall) do(ctx context.Context, r *Reader, deadline time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	if !deadline.IsZero() {
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	r.Metrics.StageCalls.Add(1)
+	s.asked = boottime.Time()
+	s.got, s.err = r.Tiers.Stage(ctx, s.endpoint, s.reads)
+	s.err = base.Complete(s.err, len(s.got.Parts), len(s.reads))
+}
+
+// place returns where the bytes of a read are.
+func (s *stageCall) place(i int) (staged, error) {
+	switch {
+	case s.err != nil:
+		return staged{}, s.err
+	case s.got.Parts[i].Err != nil:
+		return staged{}, errs.Wrap(errs.CodeOf(s.got.Parts[i].Err), "storage tier at "+s.endpoint, s.got.Parts[i].Err)
+	}
+	read, p := &s.reads[i], s.got.Parts[i].Value
+	p.Address -= read.Offset
+	p.Size += read.Offset
+	return staged{at: model.Replica{ID: read.Replica, Part: p}, expires: s.asked.Add(s.got.TTL)}, nil
+}
+
+// landed takes what was staged: the items to transfer go to c.ready. It returns the others, which have no error.
+func (c *Call) landed(ctx context.Context, pending []*Item) (rest []*Item) {
+	rest = slices.DeleteFunc(pending, func(it *Item) bool { return it.inWave })
+	c.moving = c.staging
+	for k := range c.moving.calls {
+		s := &c.moving.calls[k]
+		for i, it := range s.items {
+			it.inWave = false
+			var err error
+			if it.staged, err = s.place(i); err == nil {
+				c.ready = append(c.ready, it)
+				continue
+			}
+			if ctx.Err() != nil {
+				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), err)
+				continue
+			}
+			it.last = err
+			c.r.Metrics.TierFailures.Inc()
+			if c.r.nextReplica(it) {
+				rest = append(rest, it)
+			}
+		}
+	}
+	return rest
+}
+
+// free has the nodes free what they staged for the last transfer.
+func (c *Call) free() {
+	if c.moving == nil {
+		return
+	}
+	for i := range c.moving.calls {
+		c.r.free(&c.moving.calls[i], &c.moving.freed)
+	}
+	c.moved, c.moving = c.moving, nil
+}
+
+// outlived records that the bytes of a replica arrived after the node may have freed them, and returns whether to read the
+// item again: once from the same replica, then from another.
+func (r *Reader) outlived(it *Item) bool {
+	r.Metrics.TierFailures.Inc()
+	if !it.late {
+		it.late = true
+		return true
+	}
+	it.last = errs.New(errs.LeaseExpired, "storage tier at "+it.replica().Endpoint, "reading took longer than the node keeps what it stages")
+	return r.nextReplica(it)
+}
