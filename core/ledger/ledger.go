@@ -74,6 +74,9 @@ const (
 // State is how far a put has come.
 type State uint8
 
+// Gone is the state of a put that a ledger does not have.
+const Gone State = 0
+
 // The states, in their order.
 const (
 	// Writing says that the memory may be written and is not readable.

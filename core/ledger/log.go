@@ -23,6 +23,13 @@ type placed struct {
 	put    Put
 }
 
+// Watcher learns what becomes of the puts of a ledger.
+type Watcher interface {
+	// Settled is called when a batch is applied, for each put that it changed; Gone says that the put is gone. It runs
+	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
+	Settled(p Put, s State)
+}
+
 // Log is the ledger of one segment. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex
@@ -312,5 +319,15 @@ func (l *Log) Since(s Seq, most int) ([]byte, Seq, error) {
 func (l *Log) stepped() {
 	if l.step != nil {
 		l.step()
+	}
+}
+
+// watched tells the watcher what a batch has staged. The caller holds the lock.
+func (l *Log) watched() {
+	if l.watcher == nil {
+		return
+	}
+	for p, m := range l.index.staged {
+		l.watcher.Settled(p, m.state)
 	}
 }

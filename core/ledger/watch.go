@@ -4,31 +4,11 @@ import (
 	"fmt"
 )
 
-// Watcher learns what becomes of the puts of a ledger.
-type Watcher interface {
-	// Settled is called when a batch is applied, for each put that it changed; Gone says that the put is gone. It runs
-	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
-	Settled(p Put, s State)
-}
-
-// Gone is the state of a put that a ledger does not have.
-const Gone State = 0
-
 // Watch makes w learn of all later batches, in place of the watcher before; nil ends that.
 func (l *Log) Watch(w Watcher) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watcher = w
-}
-
-// watched tells the watcher what a batch has staged. The caller holds the lock.
-func (l *Log) watched() {
-	if l.watcher == nil {
-		return
-	}
-	for p, m := range l.index.staged {
-		l.watcher.Settled(p, m.state)
-	}
 }
 
 // Find returns what the ledger has of a put. ok is false for a put that it does not have. The error is ErrDamaged.

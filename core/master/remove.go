@@ -177,7 +177,7 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 		now     = s.clock.Now()
 	)
 	if on := s.registry.View().Named(segment); len(on) > 0 && on[0].OnTier() && on[0].Client == caller.Client {
-		client = objects.Client{}
+		client = objects.AnyClient
 	}
 	s.pool.Enter()
 	for _, k := range keys {

@@ -78,6 +78,14 @@ const (
 	ClientNeedRemount ClientStatus = 2
 )
 
+// TierPolicy says how nodes use their storage tiers.
+type TierPolicy struct {
+	// PromoteAt is the read of a copy on a tier that brings the object back into memory, 0 for none.
+	PromoteAt uint32
+	// QueueLimit is how many objects of a node may wait to be saved. Beyond it, those that wait longest are not saved.
+	QueueLimit uint64
+}
+
 // PingReply answers a ping.
 type PingReply struct {
 	Status ClientStatus

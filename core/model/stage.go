@@ -31,11 +31,3 @@ type Staging struct {
 	// that the replica cannot be read any more, UnavailableInCurrentStatus that the tier is busy.
 	Parts []Result[Part]
 }
-
-// TierPolicy says how nodes use their storage tiers.
-type TierPolicy struct {
-	// PromoteAt is the read of a copy on a tier that brings the object back into memory, 0 for none.
-	PromoteAt uint32
-	// QueueLimit is how many objects of a node may wait to be saved. Beyond it, those that wait longest are not saved.
-	QueueLimit uint64
-}

@@ -22,6 +22,8 @@ const (
 	forgetTimeout = 10 * time.Second
 	// scanBatch is how many records are scanned at once.
 	scanBatch = 4096
+	// maxEvents is how many events wait for the policy at most. Beyond it, accesses are dropped, which affect ranks only.
+	maxEvents = 1 << 16
 )
 
 // Disk is a started tier together with the ledger of its segment. Safe for concurrent use.
@@ -423,4 +425,17 @@ func (r *rebuild) flush() error {
 	_, err := r.log.Append(r.batch.Bytes(rebuildEpoch, r.seq))
 	r.batch.Reset()
 	return err
+}
+
+// event is what befell the copy of a put.
+type event struct {
+	op  evict.Op
+	put ledger.Put
+}
+
+// note keeps an event for the policy. The caller holds the lock.
+func (d *Disk) note(op evict.Op, p ledger.Put) {
+	if d.ranked && (op != evict.Access || len(d.events) < maxEvents) {
+		d.events = append(d.events, event{op, p})
+	}
 }

@@ -17,8 +17,6 @@ const (
 	policyTimeout = 5 * time.Second
 	// evictBatch is the most copies that are evicted together.
 	evictBatch = 1024
-	// maxEvents is how many events wait for the policy at most. Beyond it, accesses are dropped, which affect ranks only.
-	maxEvents = 1 << 16
 	// maxIdleRounds is how often a policy may propose only copies that cannot go.
 	maxIdleRounds = 4
 )
@@ -46,19 +44,6 @@ func (d *Disk) Rank(p evict.Policy) *Ranking {
 		d.events = append(d.events, event{evict.Insert, p})
 	}
 	return r
-}
-
-// event is what befell the copy of a put.
-type event struct {
-	op  evict.Op
-	put ledger.Put
-}
-
-// note keeps an event for the policy. The caller holds the lock.
-func (d *Disk) note(op evict.Op, p ledger.Put) {
-	if d.ranked && (op != evict.Access || len(d.events) < maxEvents) {
-		d.events = append(d.events, event{op, p})
-	}
 }
 
 // Tend passes on what befell the copies.

@@ -54,6 +54,9 @@ func (c *clients) id(number uint32) model.ClientID {
 	return c.ids[number]
 }
 
+// AnyClient stands for all clients in a call of Clear.
+var AnyClient = Client{number: maxNumbered}
+
 // Remember returns a Client that the table remembers. Call it once for all items of a call, for a
 // writer or for a reader that the master knows.
 func (t *Table) Remember(id model.ClientID) Client {

@@ -34,7 +34,7 @@ func (o *object) unread(now lease.Instant) Outcome {
 }
 
 // Clear takes away the copies that lie on a segment, or with "" the whole object, of an object
-// that owner put, or with the zero Client of any object, and that no client is reading. Missing, Unfinished, Foreign, Leased, Probed, Copying,
+// that owner put, or of any with AnyClient, and that no client is reading. Missing, Unfinished, Foreign, Leased, Probed, Copying,
 // NoReplica.
 func (t *Table) Clear(key string, owner Client, segment string, now lease.Instant, bin *Bin) Outcome {
 	i, s, o := t.open(key)
@@ -44,7 +44,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 		return Missing
 	case !o.has(complete):
 		return Unfinished
-	case owner != Client{} && !owner.is(o.creator()):
+	case owner != AnyClient && !owner.is(o.creator()):
 		return Foreign
 	case o.copying():
 		return Copying
