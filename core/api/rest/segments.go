@@ -20,7 +20,7 @@ func (h *handler) allSegments(w http.ResponseWriter, r *http.Request) {
 	}
 	var b strings.Builder
 	for _, s := range list {
-		if s.Status == model.SegmentOK && s.AbsentSince.IsZero() {
+		if s.Status == model.SegmentOK && s.AbsentSince.IsZero() && !s.OnTier() { // As upstream lists memory.
 			b.WriteString(s.Name)
 			b.WriteByte('\n')
 		}

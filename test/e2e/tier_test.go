@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+)
+
+// tiered starts a store of 32 MiB that has a storage tier in a folder.
+func (p *pool) tiered(t *testing.T, folder string) *cluster.Proc {
+	t.Helper()
+	return p.keptStore(t, "--global_segment_size", "32MiB", "--keep", "off", "--enable_offload", "--ssd_offload_path", folder,
+		"--offload_size_limit", "256MiB", "--offload_buffer_size", "32MiB")
+}
+
+// tierValue is the value of a key in these tests, of 1 MiB.
+func tierValue(i int) string { return strings.Repeat(fmt.Sprintf("value %08d\n", i), 1<<20/15) }
+
+// allThere waits until the pool has every key, with its value.
+func (p *pool) allThere(t *testing.T, from, n int) {
+	t.Helper()
+	for i := from; i < n; i++ {
+		k, want := fmt.Sprint("tiered", i), tierValue(i)
+		require.Eventually(t, func() bool {
+			r := p.client(t, "", "get", k)
+			require.False(t, r.Code == 0 && r.Stdout != want, "%s has other bytes", k)
+			return r.Code == 0
+		}, 30*time.Second, 20*time.Millisecond, k)
+	}
+}
+
+// TestStorageTier: a pool has more than its memory holds, and has it after kill -9 of the store, of the master, and of both.
+func TestStorageTier(t *testing.T) {
+	const n = 64
+	p, folder := startPool(t, 0, "--enable_offload"), t.TempDir()
+	s := p.tiered(t, folder)
+	p.waitMounted(t, 1)
+	for i := range n {
+		r := p.client(t, tierValue(i), "put", fmt.Sprint("tiered", i))
+		require.Zero(t, r.Code, r.Stderr)
+	}
+	p.allThere(t, 0, n)
+	require.Zero(t, p.client(t, "", "remove", "--force", "tiered0").Code)
+
+	s.Kill()
+	s = p.tiered(t, folder)
+	p.allThere(t, 1, n)
+	require.NotZero(t, p.client(t, "", "exist", "tiered0").Code, "a removed object has returned")
+
+	p.master.Kill()
+	p.startMaster(t)
+	p.allThere(t, 1, n)
+
+	s.Kill()
+	p.master.Kill()
+	p.startMaster(t)
+	s = p.tiered(t, folder)
+	p.allThere(t, 1, n)
+	require.NotZero(t, p.client(t, "", "exist", "tiered0").Code, "a removed object has returned")
+	require.NoError(t, s.Stop(t.Context()))
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, files, 2, "the folder has the tier and its ledger")
+}
