@@ -77,6 +77,9 @@ func (g reclaimer) Reclaim(ctx context.Context, bin *objects.Bin, why history.Re
 	for i := range bin.Objects {
 		o := &bin.Objects[i]
 		g.counters.EvictedAges.Observe(now.Sub(o.Since))
+		if o.Unsaved {
+			g.counters.EvictedUnsaved.Add(1)
+		}
 		if g.tenants != nil {
 			g.counters.TenantEvictedBytes.Add(o.Footprint, quota.Owner(o.Key))
 		}

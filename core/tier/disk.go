@@ -43,6 +43,7 @@ type Disk struct {
 	wake   chan struct{}             // capacity 1: gone is not empty
 	idle   chan struct{}             // closed while nothing is to be forgotten
 	failed error                     // of the last Forget
+	lastBy map[model.ClientID]saved  // the last object saved, by the client that put it
 	ranked bool                      // a Ranking takes the events
 	events []event                   // that it has not taken yet
 }
@@ -62,7 +63,7 @@ func Open(ctx context.Context, t tier.Tier, l *ledger.Log, staging []byte, fd in
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &Disk{
 		tier: t, volume: t.Volume(), log: log, ops: newQueue(t), stop: stop, ledger: l,
-		at: map[ledger.Put]place{}, values: map[ledger.Put]ledger.Put{}, wake: make(chan struct{}, 1), idle: make(chan struct{}),
+		at: map[ledger.Put]place{}, values: map[ledger.Put]ledger.Put{}, lastBy: map[model.ClientID]saved{}, wake: make(chan struct{}, 1), idle: make(chan struct{}),
 	}
 	close(d.idle)
 	if err := d.scan(ctx); err != nil {
@@ -155,7 +156,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 	}
 	d.mu.Lock()
 	d.at[p], d.values[e.Value] = place{c.At, e.Value}, p
-	d.note(evict.Insert, p)
+	d.note(evict.Insert, p, d.before(&e))
 	l := d.ledger
 	d.mu.Unlock()
 	if _, ok, err := l.Find(p); err != nil || !ok { // It went meanwhile, and the watcher did not find the record.
@@ -167,8 +168,9 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 
 // Read reads a part of the value of a put into buffer, for a reader who waits. The bytes of a whole value that has a
 // checksum were verified against it. kept says that the storage may still touch the buffer, which is released when that is
-// over; else the caller releases it. ObjectNotFound if there is no such record.
-func (d *Disk) Read(ctx context.Context, p ledger.Put, offset uint64, buffer *memory.Buffer) (kept bool, err error) {
+// over; else the caller releases it. parent is the put that the reader reads before it, 0 for none. ObjectNotFound if there
+// is no such record.
+func (d *Disk) Read(ctx context.Context, p, parent ledger.Put, offset uint64, buffer *memory.Buffer) (kept bool, err error) {
 	e, err := d.entry(p)
 	if err != nil {
 		return false, err
@@ -178,7 +180,7 @@ func (d *Disk) Read(ctx context.Context, p ledger.Put, offset uint64, buffer *me
 	}
 	d.mu.Lock()
 	at, ok := d.at[p]
-	d.note(evict.Access, p)
+	d.note(evict.Access, p, parent)
 	d.mu.Unlock()
 	if !ok {
 		return false, errs.New(errs.ObjectNotFound, "", "the tier has no record of put %d", p)
@@ -229,7 +231,7 @@ func (d *Disk) lose(p ledger.Put) {
 		d.idle = make(chan struct{})
 	}
 	d.gone = append(d.gone, p)
-	d.note(evict.Remove, p)
+	d.note(evict.Remove, p, 0)
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -427,15 +429,38 @@ func (r *rebuild) flush() error {
 	return err
 }
 
-// event is what befell the copy of a put.
+// event is what befell the copy of a put. parent is the copy of the object before it in its prompt, 0 where unknown.
 type event struct {
-	op  evict.Op
-	put ledger.Put
+	op          evict.Op
+	put, parent ledger.Put
 }
 
 // note keeps an event for the policy. The caller holds the lock.
-func (d *Disk) note(op evict.Op, p ledger.Put) {
+func (d *Disk) note(op evict.Op, p, parent ledger.Put) {
 	if d.ranked && (op != evict.Access || len(d.events) < maxEvents) {
-		d.events = append(d.events, event{op, p})
+		d.events = append(d.events, event{op, p, parent})
 	}
 }
+
+// span is how far apart the numbers of two puts of one prompt are at most: a client puts it in one call, or in a few.
+const span = 256
+
+// before returns the copy of the object that the same client put before this one, as far as it belongs to the same prompt.
+// The caller holds the lock.
+func (d *Disk) before(e *ledger.Entry) (parent ledger.Put) {
+	last, known := d.lastBy[e.Writer]
+	if known && last.value < e.Value && e.Value-last.value <= span {
+		parent = last.copy
+	}
+	if !known && len(d.lastBy) >= maxWriters {
+		clear(d.lastBy)
+	}
+	d.lastBy[e.Writer] = saved{e.Value, e.Put}
+	return parent
+}
+
+// saved is the last value that a client put, and its copy.
+type saved struct{ value, copy ledger.Put }
+
+// maxWriters bounds the clients whose last put is known.
+const maxWriters = 4096

@@ -41,7 +41,7 @@ func (d *Disk) Rank(p evict.Policy) *Ranking {
 	slices.Sort(puts)
 	d.events = d.events[:0]
 	for _, p := range puts {
-		d.events = append(d.events, event{evict.Insert, p})
+		d.events = append(d.events, event{op: evict.Insert, put: p})
 	}
 	return r
 }
@@ -58,7 +58,7 @@ func (r *Ranking) Tend(ctx context.Context) error {
 	}
 	events := make([]evict.Event, 0, len(noted))
 	for _, n := range noted {
-		e := evict.Event{Op: n.op, ID: evict.ID(n.put)}
+		e := evict.Event{Op: n.op, ID: evict.ID(n.put), Parent: evict.ID(n.parent)}
 		if n.op == evict.Insert {
 			have, err := d.entry(n.put)
 			if err != nil {

@@ -49,6 +49,8 @@ type Set struct {
 	// EvictTimes are how long evictions took; EvictedAges how long ago the objects that
 	// they took had been put.
 	EvictTimes  Durations
+	// EvictedUnsaved are objects that went before a storage tier had them.
+	EvictedUnsaved Counter
 	EvictedAges Ages
 	// LeaseWaits are observed by a put that finds no space while readers hold some: how
 	// long until the first of their leases ends.

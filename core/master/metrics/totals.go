@@ -27,6 +27,7 @@ func (l *list) counters(s *Set) {
 		l.counter("master_evicted_key_count"+tier, "Number of objects evicted.", &s.EvictedKeys)
 		l.counter("master_evicted_size_bytes"+tier, "Bytes of the objects evicted.", &s.EvictedBytes)
 	}
+	l.counter("master_evicted_unsaved_total", "Number of objects evicted before the storage tier of their node had a copy.", &s.EvictedUnsaved)
 	l.counter("master_put_start_discard_cnt", "Number of unfinished puts that were given up.", &s.Discarded)
 	l.counter("master_put_revoke_quarantined_total", "Number of revoked puts whose memory is held back because the outcome of a transfer is indeterminate; master_put_start_discard_cnt has them too.",
 		&s.Quarantined)

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
@@ -9,7 +10,7 @@ import (
 
 // Rules are how far an eviction may go.
 type Rules struct {
-	// Probed takes what only a lookup protects.
+	// Probed takes what only a lookup protects, or that a storage tier has yet to get.
 	Probed bool
 	// Soft takes softly pinned objects.
 	Soft bool
@@ -18,6 +19,10 @@ type Rules struct {
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
 }
+
+// savePatience is for how long after its put an object that its node is to copy to a storage tier goes only if nothing else
+// does. Then the disk is behind, and memory does not wait for it.
+const savePatience = 30 * time.Second
 
 // absentPause is how long the evictor leaves an object alone whose segments are absent.
 const absentPause = 10 * time.Second
@@ -47,6 +52,15 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
+// unsaved reports whether a complete object is yet to be copied to a storage tier.
+func (o *object) unsaved() bool {
+	copies := o.several()
+	if copies == nil {
+		return o.seg.Saves()
+	}
+	return !o.stored() && slices.ContainsFunc(copies, func(r replica) bool { return !r.target && len(r.parts) == 1 && r.parts[0].Seg.Saves() })
+}
+
 // protected says why an object may not be evicted, and until when where that is known.
 func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
@@ -64,6 +78,8 @@ func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant,
 		return o.leaseEnd(), Leased
 	case o.has(softPin) && !rules.Soft:
 		return o.more.pinEnd, SoftPinned
+	case !rules.Probed && o.unsaved() && o.since.Add(savePatience) > now:
+		return o.since.Add(savePatience), Probed
 	case o.probeEnd() > now && !rules.Probed:
 		return o.probeEnd(), Probed
 	case rules.Seq != 0 && o.rank() != rules.Seq:

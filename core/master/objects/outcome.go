@@ -54,6 +54,8 @@ type Gone struct {
 	// unset where it is Partial.
 	Readable bool
 	Group    string
+	// Unsaved is true when a storage tier was to get the object and has not.
+	Unsaved bool
 	extents  int
 }
 
@@ -86,6 +88,7 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 // whole puts an object in, which is still as it was in the table. w is its writer, nil for a complete one.
 func (b *Bin) whole(o *object, w *segments.Writer) {
 	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
+	g.Unsaved = g.Readable && o.unsaved()
 	if o.copying() { // A client may be writing its targets.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}

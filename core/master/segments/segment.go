@@ -29,6 +29,7 @@ type Segment struct {
 	closed   atomic.Int64
 	dead     atomic.Bool
 	moved    atomic.Bool
+	saves    atomic.Bool
 	status   atomic.Int32
 	deadline atomic.Int64
 	used     atomic.Int64
@@ -87,6 +88,9 @@ func (s *Segment) AbsentSince() lease.Instant { return lease.Instant(s.absent.Lo
 
 // Moved reports whether the node has the segment elsewhere than the master knows: it returned as another process.
 func (s *Segment) Moved() bool { return s.moved.Load() }
+
+// Saves reports whether the node copies what lies in this memory to a storage tier.
+func (s *Segment) Saves() bool { return s.saves.Load() }
 
 // Move sets Moved.
 func (s *Segment) Move(moved bool) { s.moved.Store(moved) }

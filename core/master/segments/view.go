@@ -130,6 +130,9 @@ func newView(mounted []*Segment) *View {
 		v.openOn[s.Host()] = append(v.openOn[s.Host()], s)
 		open[s.Name] = struct{}{}
 	}
+	for _, s := range all {
+		s.saves.Store(!s.OnTier() && slices.ContainsFunc(v.byClient[s.Client], func(o *Segment) bool { return o.OnTier() }))
+	}
 	v.Ring = append(v.Ring, v.Ring...)
 	v.names = len(open)
 	v.Hosts = slices.Sorted(maps.Keys(v.openOn))

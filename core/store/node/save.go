@@ -344,7 +344,7 @@ func (t *taskRunner) readWhole(ctx context.Context, plan *model.CopyPlan, buf *m
 		if err != nil {
 			return false, err
 		}
-		return d.Read(ctx, ledger.Put(plan.Source.ID), 0, buf)
+		return d.Read(ctx, ledger.Put(plan.Source.ID), 0, 0, buf)
 	}
 	deadline, _ := ctx.Deadline()
 	in := fragment.Requests(nil, transport.Read, []store.Fragment{{Mem: buf.Bytes()}}, &plan.Source, deadline, true)

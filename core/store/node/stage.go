@@ -33,7 +33,11 @@ func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Stagin
 	buffers := make([]*memory.Buffer, len(reads))
 	var all sync.WaitGroup
 	for i := range reads {
-		all.Go(func() { buffers[i], out.Parts[i].Value, out.Parts[i].Err = n.stage(ctx, &reads[i]) })
+		before := uint64(0) // Readers name the objects of a prompt in its order.
+		if i > 0 && reads[i-1].Segment == reads[i].Segment {
+			before = reads[i-1].Replica
+		}
+		all.Go(func() { buffers[i], out.Parts[i].Value, out.Parts[i].Err = n.stage(ctx, &reads[i], ledger.Put(before)) })
 	}
 	all.Wait()
 	var lent []*memory.Buffer
@@ -49,7 +53,7 @@ func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Stagin
 }
 
 // stage carries out one read.
-func (n *Node) stage(ctx context.Context, r *model.StageRead) (*memory.Buffer, model.Part, error) {
+func (n *Node) stage(ctx context.Context, r *model.StageRead, before ledger.Put) (*memory.Buffer, model.Part, error) {
 	s := n.segmentOf(r.Segment)
 	if s == nil || s.tier == nil {
 		return nil, model.Part{}, errs.New(errs.ObjectNotFound, "", "segment %s is no storage tier of this node", r.Segment)
@@ -61,7 +65,7 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead) (*memory.Buffer, m
 	if !ok {
 		return nil, model.Part{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, "", "the staging memory is in use"), "raise it, or read less at once")
 	}
-	kept, err := s.tier.disk.Read(ctx, ledger.Put(r.Replica), r.Offset, buf)
+	kept, err := s.tier.disk.Read(ctx, ledger.Put(r.Replica), before, r.Offset, buf)
 	if err != nil {
 		if !kept {
 			buf.Release()
