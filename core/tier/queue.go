@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -37,6 +38,9 @@ func newQueue(t tier.Tier) *queue {
 // says that the storage may still touch the buffer: the queue releases it then, and the caller must not.
 func (q *queue) do(ctx context.Context, op tier.Op, buffer *memory.Buffer) (c tier.Completion, kept bool, err error) {
 	p := &pending{done: make(chan tier.Completion, 1), buffer: buffer}
+	if op.Deadline.IsZero() {
+		op.Deadline = time.Now().Add(opTimeout)
+	}
 	q.mu.Lock()
 	q.next++
 	op.ID = q.next
@@ -48,9 +52,22 @@ func (q *queue) do(ctx context.Context, op tier.Op, buffer *memory.Buffer) (c ti
 		q.mu.Unlock()
 		return tier.Completion{}, false, err
 	}
-	c = <-p.done // Every accepted operation completes by its deadline, and all of them when the tier stops.
+	overdue := time.NewTimer(time.Until(op.Deadline) + grace)
+	defer overdue.Stop()
+	select {
+	case c = <-p.done: // By its deadline, and all of them when the tier stops.
+	case <-overdue.C:
+		c = tier.Completion{Status: tier.Quarantined, Err: errs.New(errs.RPCTimeout, "storage tier", "the plugin completed no operation by its deadline; its buffer is not used again")}
+	}
 	return c, c.Status == tier.Quarantined, c.Err
 }
+
+const (
+	// opTimeout bounds an operation of a caller without a deadline.
+	opTimeout = 30 * time.Second
+	// grace is how much later than its deadline an operation completes at most.
+	grace = 5 * time.Second
+)
 
 // submit waits until the tier accepts an operation.
 func (q *queue) submit(ctx context.Context, op tier.Op) error {
