@@ -189,11 +189,11 @@ func (r *rig) read(ctx context.Context, p ledger.Put, size int) ([]byte, error) 
 	buf, err := r.pool.Get(ctx, size)
 	require.NoError(r.t, err)
 	kept, err := r.disk.Read(ctx, p, 0, 0, buf)
-	got := bytes.Clone(buf.Bytes())
-	if !kept {
-		buf.Release()
+	if kept {
+		return nil, err
 	}
-	return got, err
+	defer buf.Release()
+	return bytes.Clone(buf.Bytes()), err
 }
 
 func (r *rig) has(p ledger.Put, size int) {

@@ -1,0 +1,121 @@
+package objects
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// newTierRig is a table with a segment of memory, and a storage tier of the same node.
+func newTierRig(t *testing.T) *rig {
+	r := newRig(t)
+	registry := segments.NewRegistry()
+	r.segs = nil
+	for i, protocol := range []string{"tcp", model.ProtocolTier} {
+		s, _, err := registry.Prepare(r.client.id, model.Segment{ID: model.NewUUID(), Name: []string{"n", "n/tier0"}[i], Base: uint64(1+i) << 40, Size: 1 << 20, Protocol: protocol})
+		require.NoError(t, err)
+		registry.Add(s)
+		r.segs = append(r.segs, s)
+	}
+	return r
+}
+
+// copied copies an object from one segment to the other.
+func (r *rig) copied(key string, from, to int) {
+	r.t.Helper()
+	src, out := r.CopySource(key, r.segs[from].Name)
+	require.Equal(r.t, Done, out)
+	_, out = r.CopyBegin(key, r.client, model.CopyObject, src.ID, r.at(8, to), second)
+	require.Equal(r.t, Done, out)
+	require.Equal(r.t, Done, r.CopyEnd(key, r.client, model.CopyObject, &Bin{}))
+}
+
+// events drains what the policy is told.
+func (r *rig) policyOps() (ops []evict.Op) {
+	var b DrainBuffer
+	for _, e := range r.Drain(&b) {
+		ops = append(ops, e.Op)
+	}
+	return ops
+}
+
+// TestEvictionLeavesTheTier: an object whose node has a storage tier goes from memory once the tier has it, and stays there;
+// the policy knows it while it is in memory.
+func TestEvictionLeavesTheTier(t *testing.T) {
+	r := newTierRig(t)
+	id := r.put("k", Settings{}, 0)
+	var bin Bin
+	_, until, out := r.Evict(id, second, Rules{}, false, &bin, nil)
+	require.Equal(t, Probed, out, "the tier has yet to get it")
+	require.Equal(t, 1+30*second, until)
+
+	r.copied("k", 0, 1)
+	require.Equal(t, []evict.Op{evict.Insert}, r.policyOps())
+	_, _, out = r.Evict(id, second, Rules{}, false, &bin, nil)
+	require.Equal(t, Done, out)
+	require.Len(t, bin.Objects, 1)
+	assert.True(t, bin.Objects[0].Partial)
+	assert.EqualValues(t, 8, bin.Objects[0].Footprint)
+	o, _, _, out := r.Read("k", Grant{Rank: true}, nil)
+	require.Equal(t, Done, out)
+	require.Len(t, o.Replicas, 1)
+	assert.True(t, o.Replicas[0].OnTier())
+	_, _, out = r.Evict(id, second, Rules{Probed: true, Soft: true}, false, &bin, nil)
+	assert.Equal(t, Missing, out, "it is not in memory")
+	assert.Empty(t, r.policyOps(), "the policy ranks what is in memory")
+	assert.Empty(t, r.Ranking())
+
+	r.copied("k", 1, 0)
+	assert.Equal(t, []evict.Op{evict.Insert}, r.policyOps())
+	r.segs[0].Kill()
+	bin.Reset()
+	assert.Zero(t, r.sweepAll(&bin))
+	assert.Equal(t, []evict.Op{evict.Remove}, r.policyOps())
+	bin.Reset()
+	require.Equal(t, Done, r.Remove("k", second, true, &bin))
+	assert.Zero(t, bin.Objects[0].Footprint, "it took no memory")
+	assert.Empty(t, r.policyOps())
+}
+
+// TestUnsavedObjectsGoLast: memory that is needed takes an object that the tier has yet to get, also an old one at once.
+func TestUnsavedObjectsGoLast(t *testing.T) {
+	r := newTierRig(t)
+	id := r.put("k", Settings{}, 0)
+	old := r.put("old", Settings{}, 0)
+	var bin Bin
+	_, _, out := r.Evict(old, 31*second, Rules{}, false, &bin, nil)
+	require.Equal(t, Done, out, "the tier did not get it in time")
+	require.True(t, bin.Objects[0].Unsaved)
+	bin.Reset()
+	_, _, out = r.Evict(id, second, Rules{Probed: true}, false, &bin, nil)
+	require.Equal(t, Done, out)
+	require.True(t, bin.Objects[0].Unsaved)
+}
+
+// TestUpsertLeavesTheTier: a new value does not take the place of one that a tier has a copy of.
+func TestUpsertLeavesTheTier(t *testing.T) {
+	r := newTierRig(t)
+	r.put("k", Settings{}, 0)
+	r.copied("k", 0, 1)
+	_, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, 2, second, nil)
+	require.Equal(t, NeedsSpace, out)
+}
+
+// TestTheNodeOfATierClearsIt: AnyClient clears what others put.
+func TestTheNodeOfATierClearsIt(t *testing.T) {
+	r := newTierRig(t)
+	r.put("k", Settings{}, 0)
+	r.copied("k", 0, 1)
+	other := r.Remember(model.UUID{Hi: 8})
+	require.Equal(t, Foreign, r.Clear("k", other, "n/tier0", second, &Bin{}))
+	require.Equal(t, Done, r.Clear("k", AnyClient, "n/tier0", second, &Bin{}))
+	o, _, _, out := r.Read("k", Grant{}, nil)
+	require.Equal(t, Done, out)
+	require.Len(t, o.Replicas, 1)
+	require.False(t, o.Replicas[0].OnTier())
+}
