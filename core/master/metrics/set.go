@@ -48,10 +48,10 @@ type Set struct {
 	EvictAttempts, EvictSuccesses, EvictedKeys, EvictedBytes Counter
 	// EvictTimes are how long evictions took; EvictedAges how long ago the objects that
 	// they took had been put.
-	EvictTimes  Durations
+	EvictTimes Durations
 	// EvictedUnsaved are objects that went before a storage tier had them.
 	EvictedUnsaved Counter
-	EvictedAges Ages
+	EvictedAges    Ages
 	// LeaseWaits are observed by a put that finds no space while readers hold some: how
 	// long until the first of their leases ends.
 	LeaseWaits Durations

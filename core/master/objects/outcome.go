@@ -56,7 +56,7 @@ type Gone struct {
 	Group    string
 	// Unsaved is true when a storage tier was to get the object and has not.
 	Unsaved bool
-	extents  int
+	extents int
 }
 
 // Bin collects what operations took away. The caller owns the extents then. The zero

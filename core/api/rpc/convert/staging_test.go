@@ -2,10 +2,12 @@ package convert
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 	nodev1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/node/v1"
@@ -22,7 +24,7 @@ func TestStageRefusesWhatCannotBeRead(t *testing.T) {
 	require.Equal(t, good, reads)
 	for name, spoil := range map[string]func(*nodev1.StageRequest){
 		"nothing":             func(m *nodev1.StageRequest) { m.Reset() },
-		"too much":            func(m *nodev1.StageRequest) { m.Replicas = make([]uint64, 1025) },
+		"too much":            func(m *nodev1.StageRequest) { m.Reset(); proto.Merge(m, ToStage(slices.Repeat(good, 513))) },
 		"a short column":      func(m *nodev1.StageRequest) { m.Lengths = m.Lengths[:1] },
 		"an unknown tier":     func(m *nodev1.StageRequest) { m.Tier[1] = 2 },
 		"no bytes":            func(m *nodev1.StageRequest) { m.Lengths[0] = 0 },

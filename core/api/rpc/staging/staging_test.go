@@ -3,6 +3,7 @@ package staging
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,7 +145,7 @@ func TestServerRefusesHostileCalls(t *testing.T) {
 	defer conn.Close()
 	raw := nodev1.NewTierServiceClient(conn)
 	for want, m := range map[errs.Code]*nodev1.StageRequest{
-		errs.InvalidParams:  {Replicas: make([]uint64, 1025)},
+		errs.InvalidParams:  convert.ToStage(slices.Repeat(oneRead, 1025)),
 		errs.BufferOverflow: {Replicas: make([]uint64, 1<<16)},
 	} {
 		_, err = raw.Stage(t.Context(), m)
@@ -154,7 +155,7 @@ func TestServerRefusesHostileCalls(t *testing.T) {
 	}
 	_, err = raw.Stage(t.Context(), convert.ToStage(oneRead))
 	require.NoError(t, err)
-	_, err = newClient(t, Options{}).Stage(t.Context(), at, make([]model.StageRead, 1025))
+	_, err = newClient(t, Options{}).Stage(t.Context(), at, slices.Repeat(oneRead, 1025))
 	require.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 }
 

@@ -42,6 +42,9 @@ func New(b *base.Base, leases *lease.Table) *Reader {
 // Cache returns the hot cache, nil when it is off.
 func (r *Reader) Cache() *hotcache.Cache { return r.hot }
 
+// Close waits for the calls that the reader makes in the background, in bounded time. There are no later ones.
+func (r *Reader) Close() { r.releases.close() }
+
 // Call is the memory of one read. It is pooled, so it holds nothing that the caller keeps or that
 // outlives the read. Its items name replicas in answer.
 type Call struct {

@@ -44,8 +44,8 @@ func (r *Reader) again(ctx context.Context, it *Item, replica int, mem []byte) (
 			return 0, false
 		}
 		s := stageCall{endpoint: at.Endpoint, reads: []model.StageRead{{Segment: at.SegmentID, Replica: at.ID, Size: it.object.Size, Length: it.object.Size}}}
-		s.do(ctx, r, deadline)
-		defer r.free(&s, new(sync.WaitGroup))
+		s.do(ctx, r.Base, deadline)
+		defer r.releases.free(r.Base, &s, new(sync.WaitGroup))
 		place, err := s.place(0)
 		if err != nil {
 			return 0, false

@@ -62,11 +62,29 @@ type Item struct {
 	ok        bool
 }
 
+// staged is where the bytes to read of an item are until a time.
+type staged struct {
+	// at is the place that byte 0 of the object would have. Only what was staged is there.
+	at      model.Replica
+	expires time.Time // by boottime.Time
+}
+
 // Into sets the caller's memory, one fragment after the other. It allocates nothing for one.
 func (it *Item) Into(dst ...[]byte) { it.want, _ = fragment.Chain(it.want1[:], dst) }
 
 // replica returns the replica to try.
 func (it *Item) replica() *model.Replica { return &it.object.Replicas[it.next] }
+
+// onTier reports whether the replica to try is on a tier.
+func onTier(it *Item) bool { return it.replica().OnTier() }
+
+// source returns where to read the replica to try.
+func (it *Item) source() *model.Replica {
+	if onTier(it) {
+		return &it.staged.at
+	}
+	return it.replica()
+}
 
 // hasty reports whether there is a replica to go on with if the node of the one to try is silent. One
 // that was silent before has to be waited for.

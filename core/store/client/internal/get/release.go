@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 )
 
 const (
@@ -40,25 +42,25 @@ func (l *releases) end() {
 
 // free has a node free what it staged, in the background; freed counts the calls. Where that fails, or too many calls are in flight, the node frees
 // it after its time.
-func (r *Reader) free(s *stageCall, freed *sync.WaitGroup) {
-	if s.err != nil || !r.releases.begin() {
+func (l *releases) free(b *base.Base, s *stageCall, freed *sync.WaitGroup) {
+	if s.err != nil || !l.begin() {
 		return
 	}
 	endpoint, id := s.endpoint, s.got.ID
 	freed.Go(func() {
-		defer r.releases.end()
+		defer l.end()
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 		defer cancel()
-		if err := r.Tiers.Release(ctx, endpoint, id); err != nil {
-			r.Log.Warn("a node was not told to free what it staged; it does so by itself after a while", "endpoint", endpoint, "error", err)
+		if err := b.Tiers.Release(ctx, endpoint, id); err != nil {
+			b.Log.Warn("a node was not told to free what it staged; it does so by itself after a while", "endpoint", endpoint, "error", err)
 		}
 	})
 }
 
-// Close waits for calls that the reader makes in the background, in bounded time.
-func (r *Reader) Close() {
-	r.releases.mu.Lock()
-	r.releases.closed = true
-	r.releases.mu.Unlock()
-	r.releases.tasks.Wait()
+// close ends the calls, in bounded time. There are no later ones.
+func (l *releases) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.tasks.Wait()
 }
