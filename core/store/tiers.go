@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"log/slog"
+	"net"
 
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -17,3 +19,24 @@ type Tiers interface {
 	// Release frees what one call of Stage read.
 	Release(ctx context.Context, endpoint string, id uint64) error
 }
+
+// Stager reads parts of replicas on storage tiers into memory that transports reach, as the server of Tiers calls it. The
+// context ends with the reader's deadline. Reads that it gets have at least one byte and lie within their objects. Safe for
+// concurrent use.
+type Stager interface {
+	// Stage has an entry of Parts for each read, or fails as a whole. It may keep reads.
+	Stage(ctx context.Context, reads []model.StageRead) (model.Staging, error)
+	// Release frees what a call of Stage read. An unknown ID is no error.
+	Release(ctx context.Context, id uint64) error
+}
+
+// StageServer lets peers call a Stager.
+type StageServer interface {
+	// Serve returns when Stop is called, or with an error.
+	Serve(ln net.Listener) error
+	// Stop waits for calls in progress until ctx ends.
+	Stop(ctx context.Context)
+}
+
+// NewStageServer makes the server of a node.
+type NewStageServer func(s Stager, log *slog.Logger) StageServer

@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"core/config", "core/model", "core/cells", "core/certs", "core/ledger", "core/vault", "core/internal"},
 	{"core/pluginhost", "core/topology", "core/observe", "core/ha"},
 	{"core/metadata", "core/memory"},
-	{"core/transfer", "core/doctor"},
+	{"core/transfer", "core/doctor", "core/tier"},
 	{"core/master", "core/store"},
 	{"core/api", "core/bench"},
 	{"core/app"},

@@ -53,11 +53,13 @@ type Member struct {
 	// openDisks opens the storage tiers of a node. hasNode says that the member has one.
 	openDisks func(context.Context) (*tiers, error)
 	hasNode   bool
-	kept      *node.Kept           // nil for memory that ends with the process
-	metrics   *prometheus.Registry // nil if the configuration wants no metrics
-	master    Master
-	session   *session.Session
-	report    *reporter
+	// stageServer lets peers read the storage tiers, nil where a node has none.
+	stageServer store.NewStageServer
+	kept        *node.Kept           // nil for memory that ends with the process
+	metrics     *prometheus.Registry // nil if the configuration wants no metrics
+	master      Master
+	session     *session.Session
+	report      *reporter
 }
 
 func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *Member {

@@ -35,14 +35,16 @@ type memberParams struct {
 	Keep   Keep `optional:"true"`
 	// Catalog opens the storage tiers of a node.
 	Catalog *pluginhost.Catalog `optional:"true"`
-	Tiers   store.Tiers         `optional:"true"`
+	// Server lets peers read them.
+	Server store.NewStageServer `optional:"true"`
+	Tiers  store.Tiers          `optional:"true"`
 }
 
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
-	m.keep, m.tiers = p.Keep, p.Tiers
+	m.keep, m.tiers, m.stageServer = p.Keep, p.Tiers, p.Server
 	m.openDisks = func(ctx context.Context) (*tiers, error) {
-		return openTiers(ctx, p.Config.Store, p.Config.Plugins, p.Catalog, p.Log)
+		return openTiers(ctx, p.Config.Store, p.Config.Plugins, p.Catalog, p.Server != nil, p.Log)
 	}
 	lc.Append(fx.StartStopHook(m.start, m.stop))
 	return m

@@ -129,7 +129,7 @@ func (n *Node) begin(ctx context.Context) error {
 	cfg.Kept, cfg.Tiers = n.member.kept, n.member.disks.settings()
 	node, err := node.New(cfg, deps)
 	if err == nil {
-		n.member.disks.serve(node, deps.Log)
+		n.member.disks.serve(node, n.member.stageServer, deps.Log)
 		err = node.Begin(ctx)
 	}
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/mooncake-go/mooncake/core/api/rpc/staging"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -24,7 +24,7 @@ import (
 type tiers struct {
 	node   node.Tiers
 	ln     net.Listener
-	server *staging.Server
+	server store.StageServer
 	served chan struct{} // closed when the server has ended
 	stops  []func(context.Context) error
 }
@@ -33,7 +33,7 @@ type tiers struct {
 const ledgerFolder = "mooncake-ledger"
 
 // openTiers starts the storage tiers that the configuration asks for, nil for none.
-func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, catalog *pluginhost.Catalog, log *slog.Logger) (t *tiers, err error) {
+func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, catalog *pluginhost.Catalog, serves bool, log *slog.Logger) (t *tiers, err error) {
 	if !s.EnableOffload {
 		return nil, nil //nolint:nilnil // There are none.
 	}
@@ -42,7 +42,7 @@ func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, cata
 		log.Warn("a node without memory has nothing to keep on storage tiers, and opens none", "setting", op)
 		return nil, nil //nolint:nilnil // There are none.
 	}
-	if catalog == nil {
+	if catalog == nil || !serves {
 		return nil, errs.New(errs.NotSupported, op, "a process that shares the transfer engine of another user has no storage tiers")
 	}
 	t = &tiers{node: node.DefaultTiers()}
@@ -173,11 +173,11 @@ func (t *tiers) settings() *node.Tiers {
 }
 
 // serve begins to take reads of peers for a node.
-func (t *tiers) serve(n *node.Node, log *slog.Logger) {
+func (t *tiers) serve(n *node.Node, open store.NewStageServer, log *slog.Logger) {
 	if t == nil {
 		return
 	}
-	t.server, t.served = staging.NewServer(n, log), make(chan struct{})
+	t.server, t.served = open(n, log), make(chan struct{})
 	go func() {
 		defer close(t.served)
 		if err := t.server.Serve(t.ln); err != nil {

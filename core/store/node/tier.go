@@ -35,12 +35,7 @@ func (n *Node) openTiers(ctx context.Context) error {
 	if n.staging.pool, err = memory.NewPool(block.Bytes()); err != nil {
 		return err
 	}
-	// No put lies in the staging memory, so its guard refuses every write of a peer.
-	g := &guard{refused: n.refused}
-	g.Enforce(true)
-	m := transfer.BlockMemory(block, transport.AccessRemote)
-	m.Guard = g
-	if n.staging.region, err = n.engine.Register(ctx, m); err != nil {
+	if n.staging.region, err = n.engine.Register(ctx, transfer.BlockMemory(block, transport.AccessRemoteRead)); err != nil {
 		return err
 	}
 	for i, each := range t.Each {

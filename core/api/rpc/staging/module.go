@@ -1,16 +1,20 @@
 package staging
 
 import (
+	"log/slog"
+
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// Module provides the nodes of storage tiers to the client of a member.
+// Module provides the nodes of storage tiers to the client of a member, and the server to its node.
 func Module() fx.Option {
 	return fx.Module("api/rpc/staging", fx.Provide(func(lc fx.Lifecycle) store.Tiers {
 		c := NewClient(Options{})
 		lc.Append(fx.StopHook(c.Close))
 		return c
+	}, func() store.NewStageServer {
+		return func(s store.Stager, log *slog.Logger) store.StageServer { return NewServer(s, log) }
 	}))
 }

@@ -17,27 +17,18 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
-	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
-
-// Stager reads parts of replicas on storage tiers into memory that transports reach. Safe for concurrent use. The context
-// ends with the reader's deadline. Reads that it gets have at least one byte and lie within their objects.
-type Stager interface {
-	// Stage has an entry of Parts for each read, or fails as a whole. It may keep reads.
-	Stage(ctx context.Context, reads []model.StageRead) (model.Staging, error)
-	// Release frees what a call of Stage read. An unknown ID is no error.
-	Release(ctx context.Context, id uint64) error
-}
 
 // maxCall bounds a call, also where the reader allows more.
 const maxCall = 30 * time.Second
 
-// Server serves a Stager on a listener. A call that panics fails alone.
+// Server serves a store.Stager on a listener. A call that panics fails alone.
 type Server struct{ grpc *grpc.Server }
 
 // NewServer returns a server of s. Nothing runs before Serve. log may be nil.
-func NewServer(s Stager, log *slog.Logger) *Server {
+func NewServer(s store.Stager, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -100,7 +91,7 @@ func guarded(log *slog.Logger) grpc.UnaryServerInterceptor {
 // service translates calls.
 type service struct {
 	nodev1.UnimplementedTierServiceServer
-	stager Stager
+	stager store.Stager
 }
 
 func (s *service) Stage(ctx context.Context, in *nodev1.StageRequest) (*nodev1.StageResponse, error) {

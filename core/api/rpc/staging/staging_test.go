@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// funcs is a Stager of functions.
+// funcs is a store.Stager of functions.
 type funcs struct {
 	stage   func(ctx context.Context, reads []model.StageRead) (model.Staging, error)
 	release func(id uint64) error
@@ -61,8 +61,8 @@ func (c *counted) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// serve serves a Stager at an address until the test ends.
-func serve(t *testing.T, address string, s Stager) *counted {
+// serve serves a store.Stager at an address until the test ends.
+func serve(t *testing.T, address string, s store.Stager) *counted {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
 	require.NoError(t, err)
