@@ -35,6 +35,13 @@ func (l *Log) Find(p Put) (e Entry, ok bool, err error) {
 	return e, true, nil
 }
 
+// Unfinished returns how many puts have begun and neither ended nor been given up.
+func (l *Log) Unfinished() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.index.writing)
+}
+
 // Puts returns all puts with their states, in no order.
 func (l *Log) Puts() map[Put]State {
 	l.mu.Lock()

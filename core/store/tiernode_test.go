@@ -17,7 +17,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
-	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
 )
 
@@ -27,10 +26,11 @@ type disk struct {
 	folder  string
 	client  model.ClientID // as which the last node used it
 	stop    func()         // ends the tier of the last node
+	cluster string         // of the nodes
 }
 
 func newDisk(t testing.TB, capacity uint64) *disk {
-	return &disk{backing: reference.NewBacking(capacity), folder: t.TempDir(), stop: func() {}}
+	return &disk{backing: reference.NewBacking(capacity), folder: t.TempDir(), stop: func() {}, cluster: "pool"}
 }
 
 // tiered makes a member's node one with a tier.
@@ -52,8 +52,8 @@ func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
 	p.t.Cleanup(func() { _ = e.Stop(ctx) })
 	tiers := node.DefaultTiers()
 	tiers.Staging, tiers.Endpoint = 32<<20, "tier.test:1"
-	one := &node.Tier{Tier: tier.Tier(t), Name: "disk", Policy: e}
-	require.NoError(p.t, node.OpenTier(ctx, one, d.folder, "pool", p.logger()))
+	one := &node.Tier{Tier: t, Name: "disk", Policy: e}
+	require.NoError(p.t, node.OpenTier(ctx, one, d.folder, d.cluster, p.logger()))
 	tiers.Each, d.client = []*node.Tier{one}, one.Client()
 	if change != nil {
 		change(&tiers)
@@ -149,7 +149,7 @@ func (m *member) there(t testing.TB, n, want int) {
 			}
 		}
 		return found >= want
-	}, 20*time.Second, 10*time.Millisecond, "%d of %d", want, n)
+	}, 20*time.Second, 10*time.Millisecond, "%d are to be there", want)
 	require.Equal(t, want, found)
 	for _, k := range keys {
 		if ok, _ := m.Exist(context.Background(), k); ok {
@@ -221,4 +221,111 @@ func TestTierOutlives(t *testing.T) {
 
 func tierPolicy(promoteAt uint32) *model.TierPolicy {
 	return &model.TierPolicy{PromoteAt: promoteAt, QueueLimit: 1000}
+}
+
+// TestTierPromotes: the read that reaches the threshold brings an object back into memory, and no read before.
+func TestTierPromotes(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(2), time.Second })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	m.fill(t, 16)
+	for _, k := range []string{"key8", "key9", "key10", "key11", "key12", "key13", "key14", "key15"} {
+		require.NoError(t, m.Remove(ctx, k, true)) // Memory has space again.
+	}
+	copies := func() int {
+		o, err := m.query("key0")
+		require.NoError(t, err)
+		return len(o.Replicas)
+	}
+	require.Equal(t, 1, copies())
+	require.True(t, bytes.Equal(content("key0", 1<<20), m.staged(t, "key0")))
+	require.Equal(t, 1, copies())
+	require.True(t, bytes.Equal(content("key0", 1<<20), m.staged(t, "key0")))
+	require.Eventually(t, func() bool { return copies() == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_promoted_total") == 1 }, 20*time.Second, time.Millisecond)
+	got, err := m.Get(ctx, "key0")
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content("key0", 1<<20), got), "the copy in memory")
+}
+
+// TestTierIsEvicted: a tier never fails a put and keeps what fits.
+func TestTierIsEvicted(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 16<<20), nil)})
+	m.fill(t, 40)
+	require.Positive(t, m.count(t, "mooncake_node_tier_evicted_bytes_total"))
+	there := 0
+	for i := range 40 {
+		k := fmt.Sprint("key", i)
+		if o, err := m.query(k); err == nil && o.Replicas[0].OnTier() {
+			there++
+			require.True(t, bytes.Equal(content(k, 1<<20), m.staged(t, k)), k)
+		}
+	}
+	require.Positive(t, there)
+	_, err := m.query("key39")
+	require.NoError(t, err, "the newest one")
+	require.Zero(t, m.count(t, "mooncake_node_tier_failed_total"))
+}
+
+// TestTierNeedsAMasterThatTakesIt: at another master the node is one of memory only, and it has its tier again at one that
+// takes it.
+func TestTierNeedsAMasterThatTakesIt(t *testing.T) {
+	takes := false
+	p := newPool(t, func(c *master.Config) {
+		c.LeaseTTL = time.Millisecond
+		if takes {
+			c.Tiers = tierPolicy(0)
+		}
+	})
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	require.NoError(t, m.Put(context.Background(), "k", content("k", 1<<20), model.DefaultReplicateConfig()))
+	o, err := m.query("k")
+	require.NoError(t, err)
+	require.Len(t, o.Replicas, 1)
+	require.Zero(t, m.count(t, "mooncake_node_tier_saved_total"))
+	takes = true
+	p.kill()
+	p.boot()
+	require.Eventually(t, func() bool {
+		return m.Put(context.Background(), "l", content("l", 1<<20), model.DefaultReplicateConfig()) == nil
+	}, 20*time.Second, 10*time.Millisecond)
+	m.saved(t, 1)
+}
+
+// TestTierOfAnotherClusterIsWiped: its objects may have the same keys and other bytes.
+func TestTierOfAnotherClusterIsWiped(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+	m.fill(t, 3)
+	m.stop()
+	p.kill()
+	p.boot()
+	d.cluster = "another"
+	m = p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+	require.NoError(t, m.Put(context.Background(), "new", content("new", 1<<20), model.DefaultReplicateConfig()))
+	m.saved(t, 1)
+	for i := range 3 {
+		ok, err := m.Exist(context.Background(), fmt.Sprint("key", i))
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+}
+
+// TestStopSavesTheRest: a node that stops first saves what waits.
+func TestStopSavesTheRest(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{64 << 20}, node: p.tiered(d, nil)})
+	const n = 30
+	for i := range n {
+		k := fmt.Sprint("key", i)
+		require.NoError(t, m.Put(context.Background(), k, content(k, 1<<20), model.DefaultReplicateConfig()))
+	}
+	m.stop()
+	p.kill()
+	p.boot()
+	m = p.member("a", memberOptions{segments: []uint64{64 << 20}, node: p.tiered(d, nil)})
+	m.there(t, n, n)
 }

@@ -172,6 +172,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.mu.Unlock()
 	if n.cancel != nil {
 		if n.Joined() {
+			n.saves.drain(ctx, max(n.cfg.StopGrace, leastDrain))
 			n.unmountWithGrace(ctx)
 		}
 		n.cancel()

@@ -29,6 +29,12 @@ const (
 	saveWorkers = 4
 	// saveTimeout bounds one copy.
 	saveTimeout = 30 * time.Second
+	// hungAfter is the age of an operation from which the storage counts as hung: nothing is read or saved there until it
+	// answers.
+	hungAfter = 5 * time.Second
+	// drainTick is how often a node that stops looks whether everything is saved, and leastDrain how long it waits at
+	// least.
+	drainTick, leastDrain = 10 * time.Millisecond, 2 * time.Second
 	// tendTick is how often the used share of the tiers is compared with the watermarks.
 	tendTick = 200 * time.Millisecond
 )
@@ -39,6 +45,7 @@ type saver struct {
 	*Node
 	mu      sync.Mutex
 	queue   []saving
+	busy    int           // saving or promoting now
 	room    chan struct{} // capacity 1: the queue has something
 	making  sync.Mutex    // held while a tier is evicted
 	hits    map[ledger.Put]uint32
@@ -122,12 +129,54 @@ func (s *saver) next() (x saving, ok bool) {
 		return saving{}, false
 	}
 	x = s.queue[0]
+	s.busy++
 	if s.queue = s.queue[1:]; len(s.queue) > 0 {
 		signal(s.room)
 	} else {
 		s.queue = nil
 	}
 	return x, true
+}
+
+func (s *saver) did() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy--
+}
+
+// isIdle reports whether everything is saved, and the ledgers say so.
+func (s *saver) isIdle() bool {
+	for _, x := range s.staying() {
+		if s.ledgerOf(x).Unfinished() > 0 {
+			return false
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) == 0 && s.busy == 0
+}
+
+// drain waits until everything is saved, for up to limit. The end of a put, or of a copy, reaches the ledger a moment after
+// it was answered.
+func (s *saver) drain(ctx context.Context, limit time.Duration) {
+	if s == nil {
+		return // There are no tiers.
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(drainTick)
+	defer ticker.Stop()
+	for !s.isIdle() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			s.mu.Lock()
+			left := len(s.queue)
+			s.mu.Unlock()
+			s.deps.Log.Warn("the node stops before all objects are on its storage tiers", "objects_left", left, "after", limit)
+			return
+		}
+	}
 }
 
 // run saves until the context ends.
@@ -142,6 +191,7 @@ func (s *saver) run(ctx context.Context) {
 				}
 				if x, ok := s.next(); ok {
 					s.copy(ctx, x)
+					s.did()
 				}
 			}
 		})
@@ -238,6 +288,9 @@ func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 	st, err := x.tier.disk.Stats(ctx)
 	if err != nil {
 		return err
+	}
+	if hung := st.Oldest > hungAfter; x.tier.hung.Swap(hung) != hung {
+		s.deps.Log.Warn("the storage of a tier hangs, or answers again; while it hangs, nothing is read or saved there", "tier", x.tier.Name, "hangs", hung, "oldest_operation", st.Oldest)
 	}
 	high, low := s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
 	if float64(st.Used) <= high && need == 0 {

@@ -58,8 +58,11 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead, before ledger.Put)
 	if s == nil || s.tier == nil {
 		return nil, model.Part{}, errs.New(errs.ObjectNotFound, "", "segment %s is no storage tier of this node", r.Segment)
 	}
-	if r.Length == 0 || r.Length > uint64(n.cfg.Tiers.Staging) {
+	if r.Length == 0 || r.Length > n.cfg.Tiers.Staging {
 		return nil, model.Part{}, errs.New(errs.InvalidParams, "", "%d bytes are asked for, of a staging memory of %d", r.Length, n.cfg.Tiers.Staging)
+	}
+	if s.tier.hung.Load() {
+		return nil, model.Part{}, errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, "", "the storage of tier %s does not answer", s.tier.Name), "check the disk")
 	}
 	buf, ok := n.staging.pool.TryGet(int(r.Length))
 	if !ok {

@@ -141,7 +141,7 @@ func (n *Node) pick(cell int, name string) *segment {
 	defer n.mu.Unlock()
 	var all []*segment
 	for _, s := range n.segments {
-		if s.tier != nil && s.cell == cell && s.mounted && !s.leaving {
+		if s.tier != nil && s.cell == cell && s.mounted && !s.leaving && !s.tier.hung.Load() {
 			all = append(all, s)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -74,7 +75,8 @@ type Tier struct {
 	// Policy was started. It ranks the copies on the tier.
 	Policy evict.Policy
 
-	file   string // of the ledger
+	hung   atomic.Bool // the storage does not answer
+	file   string      // of the ledger
 	mem    *ledgerMemory
 	ledger *ledger.Log
 	disk   *disk.Disk
