@@ -63,6 +63,17 @@ func (t *Regions) Ready(id uint64, ready bool) (handle uint64, known bool) {
 	return t.all[i].handle, true
 }
 
+// Handle returns the handle of a region.
+func (t *Regions) Handle(id uint64) (handle uint64, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.index(id)
+	if i < 0 {
+		return 0, false
+	}
+	return t.all[i].handle, true
+}
+
 // Remove forgets a region.
 func (t *Regions) Remove(id uint64) {
 	t.mu.Lock()

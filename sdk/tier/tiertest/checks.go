@@ -64,10 +64,17 @@ func (s *subjects) cases() []conformance.Case {
 	} {
 		out = append(out, conformance.Case{Name: c.name, Rule: c.rule, Run: func(t conformance.T) { c.run(newSubject(t, s)) }})
 	}
+	var home, used memory // The same for all rounds.
 	return append(out, rig.Leaks(
-		func(t conformance.TB) tier.Tier { return newSubject(t, s).tier },
+		func(t conformance.TB) tier.Tier {
+			if home.b == nil {
+				home, used = s.memory(t, homeSize), s.memory(t, 1<<20)
+				t.Cleanup(func() { home, used = memory{}, memory{} })
+			}
+			return newSubjectWith(t, s, home).tier
+		},
 		func(t conformance.TB, x tier.Tier) {
 			u := &subject{subjects: s, t: t, tb: t, tier: x, ids: new(atomic.Uint64)}
-			u.use()
+			u.use(used)
 		}, s.settle))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -13,6 +14,7 @@ type Option func(*options)
 type options struct {
 	config   func(conformance.TB) plugin.Config
 	storage  func(conformance.TB, plugin.Config) Storage
+	shared   func(conformance.TB, int) ([]byte, int)
 	without  map[string]string
 	settle   time.Duration // of rig.Released
 	patience time.Duration
@@ -48,6 +50,17 @@ type Storage struct {
 func WithStorage(storage func(conformance.TB, plugin.Config) Storage) Option {
 	return func(o *options) { o.storage = storage }
 }
+
+// WithSharedMemory makes the suite register memory from shared: size zeroed bytes at the beginning of
+// the file of the descriptor. shared frees them with t.Cleanup. Without this option, the memory comes
+// from the heap and has no descriptor. A tier in a process of its own needs it. SealedMemory is such a
+// function.
+func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd int)) Option {
+	return func(o *options) { o.shared = shared }
+}
+
+// SealedMemory is shared memory for WithSharedMemory: a sealed memory file.
+func SealedMemory(t conformance.TB, size int) (mem []byte, fd int) { return rig.SealedMemory(t, size) }
 
 // Without leaves out a check, by name, that cannot hold for what is tested, and says why.
 func Without(check, why string) Option {
