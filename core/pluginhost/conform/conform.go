@@ -142,12 +142,15 @@ func (s *subject) transport() conformance.Suite {
 	}), opts...)
 }
 
-// tier makes the suite of a tier, which is linked in. Its volume must be empty.
+// tier makes the suite of a tier. Its volume must be empty.
 func (s *subject) tier() conformance.Suite {
-	define := func(*settings) (tier.Tier, error) {
-		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
+	var opts []tiertest.Option
+	if s.process {
+		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory))
 	}
-	return tiertest.Suite(tier.Define(s.manifest, s.defaults, define))
+	return tiertest.Suite(tier.Define(s.manifest, s.defaults, func(*settings) (tier.Tier, error) {
+		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
+	}), opts...)
 }
 
 // processes lists the running processes of the plugin.
