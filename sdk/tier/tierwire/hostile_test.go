@@ -2,6 +2,7 @@ package tierwire
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 	tierv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/tier/v1"
@@ -244,12 +246,15 @@ func TestTheEndOfAProcess(t *testing.T) {
 	first := v.reap(2)
 	require.Equal(t, []tier.Completion{{ID: 1, Status: tier.OK, At: tier.Locator{3: 5}}}, first[1])
 	require.Equal(t, tier.Quarantined, first[2][0].Status)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, v.Deregister(over, 1))
+	deregister := func() error {
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return v.Deregister(short, 1)
+	}
+	require.Error(t, deregister(), "operations are in flight")
 	v.die()
 	require.Contains(t, <-v.killed, "its completions ended")
-	require.Error(t, v.Deregister(over, 1), "the process is not known to be gone")
+	require.Error(t, deregister(), "the process is not known to be gone")
 	v.Ended()
 	last := v.reap(2)
 	require.Equal(t, []tier.Completion{{ID: 2, Status: tier.Returned}}, last[2])
@@ -272,6 +277,19 @@ func TestMemoryThatCannotBeGiven(t *testing.T) {
 	require.ErrorContains(t, err, "sealed")
 	require.Equal(t, "1", v.Figures()["regions"])
 	assert.ErrorIs(t, v.Deregister(t.Context(), 2), errs.InvalidParams.Err())
+}
+
+// TestAWipeWaitsForWhatWasSubmitted: operations come over a stream, and the call beside it.
+func TestAWipeWaitsForWhatWasSubmitted(t *testing.T) {
+	p := newPump(nil, &memwire.Areas{}, nil, slog.New(slog.DiscardHandler))
+	ops := []*tierv1.Op{{Number: 1, Kind: uint32(tier.Read)}, {Number: 2, Kind: uint32(tier.Read)}}
+	require.NoError(t, p.take(ops[:1]))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.overtake(over, 2), errs.RPCTimeout.Err())
+	require.NoError(t, p.take(ops[1:]))
+	require.NoError(t, p.overtake(over, 2))
+	require.Error(t, p.take(ops[1:]), "operations are numbered")
 }
 
 // TestWithoutASocketForDescriptors: a host that cannot pass memory is told so.
