@@ -91,13 +91,13 @@ func (r *Relay) current(op string) (*Generation, error) {
 
 // Submit implements tier.Tier.
 func (r *Relay) Submit(ops []tier.Op) (int, error) {
-	gen, err := r.current("submit")
-	if err != nil {
-		return 0, err
-	}
 	r.mu.Lock()
-	n := min(len(ops), window-r.owed)
-	// They are counted first, since a completion may come before Submit returns.
+	gen, n := r.now, min(len(ops), window-r.owed)
+	if gen == nil {
+		r.mu.Unlock()
+		return 0, r.refuse("submit")
+	}
+	// They are counted first, since a completion may come before Submit returns. Retire waits for them.
 	r.owed += n
 	gen.inFlight += n
 	r.mu.Unlock()
