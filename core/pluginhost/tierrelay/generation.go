@@ -12,19 +12,6 @@ import (
 // endGrace bounds the wait for the end of a process that does not answer any more.
 const endGrace = 3 * time.Second
 
-// Generation is one process that carries the tier.
-type Generation struct {
-	r       *Relay
-	t       tier.Tier
-	observe func(ctx context.Context, err error)
-	ended   chan struct{} // closed by Ended
-
-	// Guarded by r.mu.
-	gone     bool
-	has      map[tier.RegionID]bool
-	inFlight int // accepted operations that have not completed
-}
-
 // Begin makes a generation of a tier that was started. observe receives the outcome of each call. Once
 // the process is gone, the tier completes what is in flight and then returns ErrStopped.
 func (r *Relay) Begin(t tier.Tier, observe func(ctx context.Context, err error)) *Generation {

@@ -54,6 +54,19 @@ type Relay struct {
 	news    chan struct{} // closed and replaced when done, reapers, closed or inFlight of a generation change
 }
 
+// Generation is one process that carries the tier.
+type Generation struct {
+	r       *Relay
+	t       tier.Tier
+	observe func(ctx context.Context, err error)
+	ended   chan struct{} // closed by Ended
+
+	// Guarded by r.mu.
+	gone     bool
+	has      map[tier.RegionID]bool
+	inFlight int // accepted operations that have not completed
+}
+
 // New makes a relay without a generation. refuse returns the error of a call that finds none.
 func New(id plugin.ID, refuse func(op string) error) *Relay {
 	return &Relay{

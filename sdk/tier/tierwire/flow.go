@@ -19,17 +19,6 @@ import (
 // maxLimit bounds the time until a deadline, so that adding times does not overflow.
 const maxLimit = 100 * 365 * 24 * time.Hour
 
-// flight is an operation that was accepted and has not ended.
-type flight struct {
-	id          uint64
-	kind        tier.Kind
-	quarantined bool
-	length      uint64
-	regions     []uint64  // handles, one for each part
-	local       [][]byte  // keeps the memory alive that the plugin uses
-	due         time.Time // when it is overdue
-}
-
 // Submit implements tier.Tier. The plugin may refuse an operation that this side accepted; it
 // then fails.
 func (t *Client) Submit(ops []tier.Op) (int, error) {
