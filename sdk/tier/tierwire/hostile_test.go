@@ -68,7 +68,7 @@ func (l *fibber) Operate(stream grpc.BidiStreamingServer[tierv1.OperateRequest, 
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return nil
+			return err
 		}
 		for _, o := range m.GetOps() {
 			if err := stream.Send(&tierv1.OperateResponse{Completions: l.answers(o)}); err != nil {
