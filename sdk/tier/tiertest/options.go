@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 // Option supplies what the suite cannot know of a tier.
@@ -15,6 +16,7 @@ type options struct {
 	config   func(conformance.TB) plugin.Config
 	storage  func(conformance.TB, plugin.Config) Storage
 	shared   func(conformance.TB, int) ([]byte, int)
+	kill     func(tier.Tier) error
 	without  map[string]string
 	settle   time.Duration // of rig.Released
 	patience time.Duration
@@ -61,6 +63,10 @@ func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd in
 
 // SealedMemory is shared memory for WithSharedMemory: a sealed memory file.
 func SealedMemory(t conformance.TB, size int) (mem []byte, fd int) { return rig.SealedMemory(t, size) }
+
+// WithKill lets the suite end the process of a tier, as a crash would. kill returns once the process is
+// gone. Its supervisor starts the next one.
+func WithKill(kill func(t tier.Tier) error) Option { return func(o *options) { o.kill = kill } }
 
 // Without leaves out a check, by name, that cannot hold for what is tested, and says why.
 func Without(check, why string) Option {

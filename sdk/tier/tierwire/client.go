@@ -122,14 +122,14 @@ func (t *Client) Start(ctx context.Context, host plugin.Host) error {
 	if err != nil {
 		return t.garbage("volume", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.state != fresh || t.gone {
-		return errs.New(errs.UnavailableInCurrentStatus, op, "the tier was stopped meanwhile")
-	}
 	stream, err := t.rpc.Operate(t.ctx)
 	if err != nil {
 		return wire.Lost(ctx, op, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state != fresh || t.gone { // Stop and Ended end the stream.
+		return errs.New(errs.UnavailableInCurrentStatus, op, "the tier was stopped meanwhile")
 	}
 	t.state, t.volume = running, v
 	go t.send(stream)
