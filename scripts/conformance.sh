@@ -58,6 +58,10 @@ for program in "$bin"/mooncake-plugin-*; do
 			continue
 		fi
 		;;
+	tier-file) # The suite leaves the volume empty, as it needs it.
+		mkdir "$tmp/volume"
+		args=(--config "path=$tmp/volume" --config capacity_bytes=33554432 --config staging_bytes=8388608)
+		;;
 	esac
 	one "$name" "a process" "$program" "${args[@]}"
 	if "$bin/mooncake" plugins list --no-live --kind "$kind" -o json | grep -q "\"name\": \"${name#*-}\""; then

@@ -12,7 +12,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/wire/kinds"
 )
 
 // Options say where plugins are looked for.
@@ -94,19 +93,7 @@ func (c *Catalog) known() []Entry {
 		}
 		out = append(out, e)
 	}
-	for _, e := range c.finder.Find(plugin.ID{}) {
-		if err := wired(e.Kind); err != nil && e.Usable() {
-			e.State, e.Reason = plugin.StateUnavailable, err.Error()
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-// wired returns NotSupported for a kind whose plugins must be linked into the program.
-func wired(kind string) error {
-	_, err := kinds.Of(kind)
-	return err
+	return append(out, c.finder.Find(plugin.ID{})...)
 }
 
 // Instances returns the plugins that were opened and are not stopped yet, oldest first.
@@ -172,9 +159,6 @@ func (c *Catalog) resolve(id plugin.ID, mode Mode) (home, error) {
 				return home{factory: f}, nil
 			}
 		}
-	}
-	if err := wired(id.Kind); err != nil {
-		return home{}, errs.WithHint(err, "link %s into the program, as docs/plugins/tier.md explains; built in are: %s", id, c.names(id.Kind))
 	}
 	if mode == ModeInProcess {
 		return home{}, errs.New(errs.NotSupported, "", "it is not linked into this program, and mode inprocess allows nothing else; built in are: %s", c.names(id.Kind))

@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -36,10 +37,10 @@ func (s starter[T]) start(ctx context.Context, log *slog.Logger) (process[T], er
 	return s.run(ctx, image, log)
 }
 
-// same refuses a program whose capabilities differ from those that the transport had when it
+// same refuses a program whose capabilities differ from those that the plugin had when it
 // was opened. Its callers rely on them.
 func (s starter[T]) same(now plugin.Manifest) error {
-	for _, c := range []plugin.Capability{transport.CapUpstream, transport.CapRails, transport.CapLocalAny} {
+	for _, c := range []plugin.Capability{transport.CapUpstream, transport.CapRails, transport.CapLocalAny, tier.CapSurvives, tier.CapShared} {
 		if had := s.entry.Manifest().Has(c); had != now.Has(c) {
 			return errs.WithHint(errs.New(errs.InvalidVersion, s.entry.Home, "the file has changed since it was opened, and its capability %q with it", c),
 				"start this program again to use it")

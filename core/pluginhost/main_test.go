@@ -17,6 +17,7 @@ import (
 var (
 	faultyEvict = plugin.ID{Kind: plugin.KindEvict, Name: "faulty"}
 	faultyAlloc = plugin.ID{Kind: plugin.KindAlloc, Name: "faulty"}
+	faultyTier  = plugin.ID{Kind: plugin.KindTier, Name: "faulty"}
 	// faultyDir is the folder with the built test plugins.
 	faultyDir string
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "plugins")
 	if err == nil {
-		err = testplugin.Build(context.Background(), dir, "evict", "alloc")
+		err = testplugin.Build(context.Background(), dir, "evict", "alloc", "tier")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

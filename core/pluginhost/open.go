@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/tier"
+	"github.com/mooncake-go/mooncake/sdk/tier/tierwire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/wire"
@@ -25,7 +26,7 @@ type OpenOptions[T any] struct {
 	// AddSpace for every space, then Reserve for every live extent. Replay gets the new process
 	// itself; the opened object refuses calls until Replay has returned. An error counts as a
 	// failed restart. Replay must return when its context ends. It is not called for the first
-	// start, and never for a plugin in process or for a transport.
+	// start, and never for a plugin in process, for a transport or for a tier.
 	//
 	// At a Reload the old process serves until Replay makes its first call to the new one.
 	// From then on calls wait until Replay has returned. So, before Replay reads the state that
@@ -79,10 +80,13 @@ func (c *Catalog) OpenTransport(ctx context.Context, id plugin.ID, spec Spec, o 
 	return open(ctx, c, transportwire.Kind(), id, spec, o, relayed)
 }
 
-// OpenTier makes a storage tier that is linked into the program. NotSupported for any other: a tier
-// cannot run in a process of its own yet. The error is an *OpenError.
+// OpenTier makes a storage tier, as OpenEvict makes a policy.
+//
+// A tier in a process of its own keeps its regions across a restart or a Reload. Operations in flight
+// in a process that ended fail, and calls fail with UnavailableInCurrentStatus until the next one
+// runs. If the tier does not have tier.CapSurvives, that one has another volume.
 func (c *Catalog) OpenTier(ctx context.Context, id plugin.ID, spec Spec, o TierOptions) (tier.Tier, error) {
-	return open(ctx, c, tierKind(), id, spec, o, nil) // find returns no process of a kind without a wire.
+	return open(ctx, c, tierwire.Kind(), id, spec, o, relayedTier)
 }
 
 // open makes a plugin of a kind. front wraps the supervisor of a subprocess plugin in the object

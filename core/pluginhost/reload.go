@@ -109,6 +109,9 @@ func (s *supervisor[T]) reload(q *reloading[T], r *running[T]) (*running[T], boo
 		q.done <- nil
 		return next, true
 	}
+	if s.alone {
+		return s.inTurn(ctx, q, r, errAlone)
+	}
 	next, err := s.beside(ctx, r)
 	switch {
 	case err == nil:
@@ -125,6 +128,8 @@ func (s *supervisor[T]) reload(q *reloading[T], r *running[T]) (*running[T], boo
 	q.done <- err
 	return r, false
 }
+
+var errAlone = errors.New("only one process at a time may use its volume")
 
 // beside starts another process beside r and lets calls through to it. After an error r is
 // still in use.

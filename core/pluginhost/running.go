@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -17,8 +16,8 @@ type running[T any] struct {
 	timeouts atomic.Int32 // of calls in a row
 	silent   atomic.Int32 // pings in a row without an answer
 	health   chan plugin.Health
-	gone     chan struct{}                    // closed once it is collected and its operations are complete
-	gen      atomic.Pointer[relay.Generation] // of a transport that was started
+	gone     chan struct{} // closed once it is collected and its operations are complete
+	gen      atomic.Value  // what the carrier keeps of a process that was started
 
 	// calls guards shut. Each call holds it shared.
 	calls sync.RWMutex

@@ -48,8 +48,11 @@ type supervisor[T plugin.Component] struct {
 	// announce wraps an object that is being resynced beside the one in use. first is called
 	// before the first call of the object.
 	announce func(object T, first func()) T
-	// carry completes the operations in flight of a transport's processes, nil for other kinds.
+	// carry completes the operations in flight of the processes of a transport or a tier, nil for
+	// other kinds.
 	carry carrier[T]
+	// alone says that no process is started while another one runs.
+	alone bool
 
 	// current is the process that calls go to, nil while there is none.
 	current atomic.Pointer[running[T]]

@@ -48,29 +48,35 @@ type carry struct {
 
 type carried = running[transport.Transport]
 
+// of returns the generation of a process, nil until that was started.
+func (c carry) of(r *carried) *relay.Generation {
+	gen, _ := r.gen.Load().(*relay.Generation)
+	return gen
+}
+
 func (c carry) begin(r *carried) {
 	r.gen.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
 }
 
-func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, r.gen.Load()) }
-func (c carry) enroll(ctx context.Context, r *carried) error { return c.r.Enroll(ctx, r.gen.Load()) }
-func (c carry) use(r *carried)                               { c.r.Use(r.gen.Load()) }
-func (c carry) drop(r *carried)                              { c.r.Drop(r.gen.Load()) }
+func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, c.of(r)) }
+func (c carry) enroll(ctx context.Context, r *carried) error { return c.r.Enroll(ctx, c.of(r)) }
+func (c carry) use(r *carried)                               { c.r.Use(c.of(r)) }
+func (c carry) drop(r *carried)                              { c.r.Drop(c.of(r)) }
 
 func (c carry) lost(r *carried) {
-	if l := r.gen.Load(); l != nil {
+	if l := c.of(r); l != nil {
 		c.r.Lost(l)
 	}
 }
 
 func (c carry) ended(r *carried) {
-	if l := r.gen.Load(); l != nil {
+	if l := c.of(r); l != nil {
 		c.r.Ended(l)
 	}
 }
 
 func (c carry) retire(ctx context.Context, r *carried) error {
-	return c.r.Retire(ctx, r.gen.Load(), c.s.bounds.PublishGrace)
+	return c.r.Retire(ctx, c.of(r), c.s.bounds.PublishGrace)
 }
 
 func (c carry) failed() { c.r.Touch() }

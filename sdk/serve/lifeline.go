@@ -58,7 +58,7 @@ func openLifeline(text string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "lifeline"), nil
 }
 
-// openData returns the socket over which a transport gets descriptors, or nil if the host passed
+// openData returns the socket over which descriptors come, or nil if the host passed
 // none.
 func openData(text string) (*shm.Conn, error) {
 	if text == "" {

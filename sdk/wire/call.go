@@ -21,13 +21,13 @@ type ClientOptions struct {
 	ID plugin.ID
 	// Timeout bounds every call of the kind; 0 is DefaultTimeout.
 	Timeout time.Duration
-	// Data is the socket for the descriptors of a transport, nil for other kinds. The caller owns
+	// Data is the socket for descriptors of a kind with Kind.Data, nil for other kinds. The caller owns
 	// it, and closes it once the process is gone.
 	Data *shm.Conn
 
 	// Kill, if not nil, is called at most once and in a goroutine of its own, when the process has
 	// broken the contract or is silent. Its owner ends the process, waits for it, and calls Ended
-	// of a transport's client. Until then operations in flight do not complete.
+	// of the client, if it has that. Until then operations in flight do not complete.
 	Kill func(reason string)
 }
 

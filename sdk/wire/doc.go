@@ -1,8 +1,8 @@
 // Package wire carries the plugin contracts over gRPC, so that a plugin in a process of its own
 // looks to its host like an object in the host. It holds what all kinds share: the set-up of
 // go-plugin, the lifecycle, settings, errors and limits. The package of a kind describes its own
-// services with a Kind: evict/evictwire, alloc/allocwire, transport/transportwire. Package kinds
-// lists them.
+// services with a Kind: evict/evictwire, alloc/allocwire, transport/transportwire, tier/tierwire.
+// Package kinds lists them.
 //
 // A Server wraps a plugin.Factory and serves exactly one object: Describe, Configure, Start, the
 // calls of the kind, Stop. The client of the kind is the other side, and implements the contract:

@@ -16,7 +16,7 @@ const PluginName = "plugin"
 // the file descriptor whose end of file means that the host is gone.
 const LifelineEnv = "MOONCAKE_PLUGIN_LIFELINE_FD"
 
-// DataEnv names the environment variable that tells the process of a transport the number
+// DataEnv names the environment variable that tells the process of a transport or a tier the number
 // of the file descriptor over which descriptors of memory, rings and bells come: one end of
 // shm.Pair. Other kinds do not have it.
 const DataEnv = "MOONCAKE_PLUGIN_DATA_FD"

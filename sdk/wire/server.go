@@ -19,7 +19,7 @@ import (
 type ServerOptions struct {
 	// Logger reaches the object through plugin.Host; nil discards all records.
 	Logger *slog.Logger
-	// Data is the socket over which a transport gets descriptors, nil for other kinds. The caller
+	// Data is the socket over which a kind with Kind.Data gets descriptors, nil for others. The caller
 	// owns it, and closes it after Close.
 	Data *shm.Conn
 }

@@ -41,7 +41,7 @@ var contracts = []string{
 // wires through sdk/serve only, and the suites in tests.
 var beside = []string{
 	"sdk/transport/transporttest", "sdk/alloc/alloctest", "sdk/evict/evicttest", "sdk/tier/tiertest",
-	"sdk/transport/transportwire", "sdk/alloc/allocwire", "sdk/evict/evictwire",
+	"sdk/transport/transportwire", "sdk/alloc/allocwire", "sdk/evict/evictwire", "sdk/tier/tierwire",
 }
 
 func rules() []rule {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
@@ -54,6 +55,9 @@ func Run(ctx context.Context, c *pluginhost.Catalog, id plugin.ID, spec pluginho
 	}
 	return report, err
 }
+
+// goneTimeout bounds the wait for the end of a process that was killed.
+const goneTimeout = 30 * time.Second
 
 // subject makes objects of one plugin.
 type subject struct {
@@ -142,12 +146,15 @@ func (s *subject) transport() conformance.Suite {
 	}), opts...)
 }
 
-// tier makes the suite of a tier, which is linked in. Its volume must be empty.
+// tier makes the suite of a tier. Its volume must be empty.
 func (s *subject) tier() conformance.Suite {
-	define := func(*settings) (tier.Tier, error) {
-		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
+	var opts []tiertest.Option
+	if s.process {
+		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
 	}
-	return tiertest.Suite(tier.Define(s.manifest, s.defaults, define))
+	return tiertest.Suite(tier.Define(s.manifest, s.defaults, func(*settings) (tier.Tier, error) {
+		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
+	}), opts...)
 }
 
 // processes lists the running processes of the plugin.
@@ -171,6 +178,21 @@ func (s *subject) killAll() error {
 		if err := kill(pid); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// killWait is killAll, and waits until the processes are gone.
+func (s *subject) killWait() error {
+	before := s.processes()
+	if err := s.killAll(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(goneTimeout); slices.ContainsFunc(s.processes(), func(pid int) bool { return slices.Contains(before, pid) }); {
+		if time.Now().After(end) {
+			return fmt.Errorf("the processes %v do not end within %s although they were killed", before, goneTimeout)
+		}
+		time.Sleep(time.Millisecond)
 	}
 	return nil
 }

@@ -90,9 +90,6 @@ func Install(ctx context.Context, file, dir string, api func(kind string) []uint
 		return Installed{}, errs.New(errs.InvalidParams, file, "it is a program for %s, and this is %s", p.Platform, trust.HostPlatform())
 	}
 	host := api(p.Manifest.Kind)
-	if len(host) == 0 {
-		return Installed{}, errs.New(errs.NotSupported, file, "plugins of kind %s cannot run in a process of their own; link %s into the program", p.Manifest.Kind, p.Manifest.ID)
-	}
 	if _, err := plugin.NegotiateAPI(host, p.Manifest.API); err != nil {
 		return Installed{}, errs.Wrap(errs.InvalidVersion, file, err)
 	}

@@ -97,7 +97,6 @@ func TestInstallRefuses(t *testing.T) {
 		"no program":          {testplugin.Put(t, from, "text", []byte("hello")), from, "neither an ELF"},
 		"another name":        {testplugin.Put(t, from, "mooncake-plugin-evict-lru", testplugin.Script(t, testplugin.Manifest(evictID("fifo"), 1))), from, "manifest says evict/fifo"},
 		"another contract":    {testplugin.Put(t, from, "future", testplugin.Script(t, testplugin.Manifest(evictID("fifo"), 77))), from, "77"},
-		"a kind without wire": {testplugin.Put(t, from, "tier", testplugin.Script(t, testplugin.Manifest(plugin.ID{Kind: plugin.KindTier, Name: "mine"}, 1))), from, "link tier/mine into the program"},
 		"a folder":            {from, from, "not a regular file"},
 		"nothing":             {filepath.Join(from, "missing"), from, "no such file"},
 		"an open folder":      {good, open, "chmod go-w"},

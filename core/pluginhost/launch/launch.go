@@ -77,7 +77,7 @@ type Process struct {
 	manifest plugin.Manifest
 	api      uint
 	secure   *tls.Config
-	data     *shm.Conn // for the descriptors of a transport, nil for other kinds
+	data     *shm.Conn // for descriptors, nil for kinds that pass none
 
 	closing sync.Once
 	closed  chan struct{}

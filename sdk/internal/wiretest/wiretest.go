@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -18,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/internal/seal"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // Factory returns a factory like f whose objects run behind connections of their own. New
@@ -30,9 +32,86 @@ func Factory[T plugin.Component](t testing.TB, k wire.Kind[T], f plugin.FactoryO
 			return none, err
 		}
 		client := k.Client(c.Conn, wire.ClientOptions{ID: f.Manifest().ID})
-		return k.Wrap(client.(T), &ending{Component: client, end: c.End}), Configure(client, k.API, f, cfg)
+		return k.Wrap(client.(T), Ending(client, c.End)), Configure(client, k.API, f, cfg)
 	})
 }
+
+// Far is the client of a kind whose calls pass descriptors.
+type Far interface {
+	wire.Client
+	Ended()
+}
+
+// Pass returns a factory like f whose objects run behind connections with a socket for descriptors.
+// New configures the far side. kill receives the reason why a supervisor would end the process; if it
+// is nil, such a reason fails the test. near makes what New returns of a client and of the function
+// that ends its connection, which ends with t at the latest.
+func Pass[T plugin.Component, C Far](t testing.TB, k wire.Kind[T], f plugin.FactoryOf[T], kill func(string), client func(grpc.ClientConnInterface, wire.ClientOptions) C, near func(c C, end func()) T) plugin.FactoryOf[T] {
+	if kill == nil {
+		kill = failer(t, f.Manifest().Kind)
+	}
+	return Define(k.Name, f, func(cfg plugin.Config) (none T, err error) {
+		host, far, err := sockets()
+		if err != nil {
+			return none, err
+		}
+		var x C
+		made := false
+		c, err := Connect(t, k.Descriptor(), f, wire.ServerOptions{Data: far}, func() {
+			if made {
+				x.Ended()
+			}
+			_, _ = host.Close(), far.Close()
+		})
+		if err != nil {
+			return none, err
+		}
+		x, made = client(c.Conn, wire.ClientOptions{ID: f.Manifest().ID, Data: host, Kill: kill}), true
+		if _, err := x.Describe(t.Context()); err != nil {
+			return none, err
+		}
+		return near(x, c.End), Configure(x, k.API, f, cfg)
+	})
+}
+
+// sockets returns both ends of a socket for descriptors.
+func sockets() (host, far *shm.Conn, err error) {
+	host, theirs, err := shm.Pair("wire test")
+	if err != nil {
+		return nil, nil, err
+	}
+	fd, err := syscall.Dup(int(theirs.Fd()))
+	_ = theirs.Close()
+	if err == nil {
+		far, err = shm.NewConn(fd, "wire test")
+	}
+	if err != nil {
+		_ = host.Close()
+		return nil, nil, err
+	}
+	return host, far, nil
+}
+
+// failer reports a broken contract, unless the test has ended.
+func failer(t testing.TB, kind string) func(string) {
+	var mu sync.Mutex
+	over := false
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	})
+	return func(reason string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			t.Errorf("a supervisor would end the %s: %s", kind, reason)
+		}
+	}
+}
+
+// Ending returns the lifecycle of an object whose connection ends with its Stop.
+func Ending(c plugin.Component, end func()) plugin.Component { return &ending{Component: c, end: end} }
 
 // Define makes a factory with the manifest and the defaults of f. Its New refuses the
 // configurations that f refuses for their type, and passes the others to create.

@@ -12,16 +12,18 @@ import (
 // lifecycleBugs break what every component promises, and what starts and stops do.
 func lifecycleBugs() map[string]bug {
 	return map[string]bug{
-		"it does not start":     {finds: finds("start and stop"), bend: func(b *bent) { b.start = func() error { return errBug } }},
-		"no version in common":  {finds: finds("manifest"), manifest: func(m *plugin.Manifest) { m.API = []uint{99} }},
-		"any configuration":     {finds: finds("configuration"), foreign: true},
-		"stop needs a start":    {finds: finds("stop before start"), bend: func(b *bent) { stops(b, func(n int, started, _ bool) bool { return n == 1 && !started }) }},
-		"the third stop fails":  {finds: finds("stop twice and at once"), bend: func(b *bent) { stops(b, func(n int, _, _ bool) bool { return n >= 3 }) }},
-		"one given up is all":   {finds: finds("start and stop with contexts that have ended"), bend: func(b *bent) { stops(b, func(_ int, _, over bool) bool { return over }) }},
-		"a goroutine is left":   {finds: finds("leaks of starts and stops"), bend: leaves, alone: true},
-		"stats after the end":   {finds: finds("nothing works outside start and stop"), bend: func(b *bent) { b.stats = func(*tier.Stats, error) error { return nil } }},
-		"the rest is lost":      {finds: finds("stop with operations in flight"), bend: losesRest},
-		"memory after the stop": {finds: finds("stop given up with operations in flight"), bend: func(b *bent) { touch := b.touches(); b.reap = func(context.Context) error { touch(); return nil } }},
+		"the next process has no regions": {finds: finds("a killed process"), mortal: func(m *mortal) { m.forgets = true }},
+		"an end loses what is in flight":  {finds: finds("a killed process"), hangs: true, mortal: func(m *mortal) { m.loses = true }},
+		"it does not start":               {finds: finds("start and stop"), bend: func(b *bent) { b.start = func() error { return errBug } }},
+		"no version in common":            {finds: finds("manifest"), manifest: func(m *plugin.Manifest) { m.API = []uint{99} }},
+		"any configuration":               {finds: finds("configuration"), foreign: true},
+		"stop needs a start":              {finds: finds("stop before start"), bend: func(b *bent) { stops(b, func(n int, started, _ bool) bool { return n == 1 && !started }) }},
+		"the third stop fails":            {finds: finds("stop twice and at once"), bend: func(b *bent) { stops(b, func(n int, _, _ bool) bool { return n >= 3 }) }},
+		"one given up is all":             {finds: finds("start and stop with contexts that have ended"), bend: func(b *bent) { stops(b, func(_ int, _, over bool) bool { return over }) }},
+		"a goroutine is left":             {finds: finds("leaks of starts and stops"), bend: leaves, alone: true},
+		"stats after the end":             {finds: finds("nothing works outside start and stop"), bend: func(b *bent) { b.stats = func(*tier.Stats, error) error { return nil } }},
+		"the rest is lost":                {finds: finds("stop with operations in flight"), bend: losesRest},
+		"memory after the stop":           {finds: finds("stop given up with operations in flight"), bend: func(b *bent) { touch := b.touches(); b.reap = func(context.Context) error { touch(); return nil } }},
 		"nothing survives": {finds: finds("records survive", "a shared volume"), config: func(c *reference.Config) {
 			c.Backing = reference.NewBacking(c.Capacity)
 		}},

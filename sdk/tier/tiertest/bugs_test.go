@@ -16,6 +16,7 @@ type bug struct {
 	finds    []string
 	bend     func(*bent)
 	plan     func(*faulty.Plan)
+	mortal   func(*mortal) // it is started again after its end
 	manifest func(*plugin.Manifest)
 	config   func(*reference.Config)
 	foreign  bool // New takes any configuration

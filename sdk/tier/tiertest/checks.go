@@ -52,6 +52,7 @@ func (s *subjects) cases() []conformance.Case {
 		{"records do not survive", "Without the capability survives, each start has a volume with a new ID, and without records.", testVolatile},
 		{"a shared volume", "With the capability shared, a locator is good in each tier that opened the volume.", testShared},
 		{"independent", "Tiers of different volumes share nothing.", testIndependent},
+		{"a killed process", "When the process of a tier ends, each operation in flight completes once and its memory is free; the next process has the regions, and with the capability survives all that was flushed.", testKilled},
 		{"contexts that have ended", "A call whose context has ended takes effect or does not, and what follows finds the tier in order.", testEnded},
 		{"damaged bytes", "A Read of the whole value of a record with a checksum returns no damaged bytes: it fails with ChecksumMismatch or ObjectNotFound.", testDamage},
 		{"a storage that fails", "Reads and writes that the storage fails end with FileReadFail and FileWriteFail, and are counted.", testStorageFails},
@@ -64,10 +65,17 @@ func (s *subjects) cases() []conformance.Case {
 	} {
 		out = append(out, conformance.Case{Name: c.name, Rule: c.rule, Run: func(t conformance.T) { c.run(newSubject(t, s)) }})
 	}
+	var home, used memory // The same for all rounds.
 	return append(out, rig.Leaks(
-		func(t conformance.TB) tier.Tier { return newSubject(t, s).tier },
+		func(t conformance.TB) tier.Tier {
+			if home.b == nil {
+				home, used = s.memory(t, homeSize), s.memory(t, 1<<20)
+				t.Cleanup(func() { home, used = memory{}, memory{} })
+			}
+			return newSubjectWith(t, s, home).tier
+		},
 		func(t conformance.TB, x tier.Tier) {
 			u := &subject{subjects: s, t: t, tb: t, tier: x, ids: new(atomic.Uint64)}
-			u.use()
+			u.use(used)
 		}, s.settle))
 }

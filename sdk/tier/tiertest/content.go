@@ -30,8 +30,9 @@ func testVolume(s *subject) {
 }
 
 // use does a little of everything, to find out what is left of it.
-func (s *subject) use() {
-	mem := s.region(2, 1<<20)
+func (s *subject) use(m memory) {
+	require.NoError(s.t, s.tier.Register(s.within(), m.region(2, 0, len(m.b))), "Register")
+	mem := m.b
 	e := newEntry("used", 1, 100_000)
 	e.at = s.do(e.writes(mem))[0].At
 	require.Equal(s.t, tier.OK, s.do(e.reads(mem))[0].Status)

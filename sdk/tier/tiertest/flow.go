@@ -82,7 +82,7 @@ func testOutside(s *subject) {
 		_, stats := x.Stats(s.within())
 		_, submit := x.Submit([]tier.Op{e.reads(s.mem)})
 		for what, err := range map[string]error{
-			"Register": x.Register(s.within(), tier.Region{ID: 2, Mem: mem, FD: -1}), "Deregister": x.Deregister(s.within(), home),
+			"Register": x.Register(s.within(), tier.Region{ID: 2, Mem: mem, FD: -1}), "Deregister": x.Deregister(s.within(), homeID),
 			"Submit": submit, "Forget": x.Forget(s.within(), []tier.Locator{e.at}), "Scan": scan, "Flush": x.Flush(s.within()),
 			"Wipe": x.Wipe(s.within()), "Stats": stats,
 		} {

@@ -219,7 +219,7 @@ func testVolatile(s *subject) {
 
 func testShared(s *subject) {
 	s.needs(tier.CapShared)
-	other := open(s.tb, s.subjects, s.cfg)
+	other := open(s.tb, s.subjects, s.cfg, s.memory(s.tb, homeSize))
 	require.Equal(s.t, s.tier.Volume(), other.tier.Volume())
 	es := s.several(5)
 	require.NoError(s.t, s.tier.Flush(s.within()))
@@ -248,8 +248,7 @@ func testIndependent(s *subject) {
 
 func testEnded(s *subject) {
 	over := rig.Over()
-	mem := make([]byte, 4096)
-	r := tier.Region{ID: 2, Mem: mem, FD: -1}
+	r := s.more(4096).region(2, 0, 4096)
 	if s.tier.Register(over, r) != nil {
 		require.NoError(s.t, s.tier.Register(s.within(), r), "Register again")
 	}

@@ -92,7 +92,8 @@ func testConcurrent(s *subject) {
 		reapers.Go(p.run)
 	}
 	over := make(chan struct{})
-	others.Go(func() { s.meddle(over) })
+	mem := s.more(4096)
+	others.Go(func() { s.meddle(mem.region(2, 0, 4096), over) })
 	kept := make([][]entry, workers)
 	for w := range workers {
 		wg.Go(func() {
@@ -151,10 +152,9 @@ func (p *pump) round(w, r int) (entry, error) {
 	return e, nil
 }
 
-// meddle makes the other calls until over is closed.
-func (s *subject) meddle(over <-chan struct{}) {
+// meddle makes the other calls, with a region of its own, until over is closed.
+func (s *subject) meddle(r tier.Region, over <-chan struct{}) {
 	dst := make([]tier.Found, 9)
-	mem := make([]byte, 4096)
 	for {
 		select {
 		case <-over:
@@ -164,7 +164,7 @@ func (s *subject) meddle(over <-chan struct{}) {
 		ctx := context.Background()
 		_, err := s.tier.Stats(ctx)
 		_, _, scan := s.tier.Scan(ctx, tier.Cursor{}, dst)
-		err = errors.Join(err, scan, s.tier.Flush(ctx), s.tier.Register(ctx, tier.Region{ID: 2, Mem: mem, FD: -1}), s.tier.Deregister(ctx, 2), s.tier.Forget(ctx, []tier.Locator{{1, 2, 3, 4}}))
+		err = errors.Join(err, scan, s.tier.Flush(ctx), s.tier.Register(ctx, r), s.tier.Deregister(ctx, 2), s.tier.Forget(ctx, []tier.Locator{{1, 2, 3, 4}}))
 		if !assert.NoError(s.tb, err) {
 			return
 		}

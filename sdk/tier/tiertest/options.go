@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 // Option supplies what the suite cannot know of a tier.
@@ -13,6 +15,8 @@ type Option func(*options)
 type options struct {
 	config   func(conformance.TB) plugin.Config
 	storage  func(conformance.TB, plugin.Config) Storage
+	shared   func(conformance.TB, int) ([]byte, int)
+	kill     func(tier.Tier) error
 	without  map[string]string
 	settle   time.Duration // of rig.Released
 	patience time.Duration
@@ -48,6 +52,21 @@ type Storage struct {
 func WithStorage(storage func(conformance.TB, plugin.Config) Storage) Option {
 	return func(o *options) { o.storage = storage }
 }
+
+// WithSharedMemory makes the suite register memory from shared: size zeroed bytes at the beginning of
+// the file of the descriptor. shared frees them with t.Cleanup. Without this option, the memory comes
+// from the heap and has no descriptor. A tier in a process of its own needs it. SealedMemory is such a
+// function.
+func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd int)) Option {
+	return func(o *options) { o.shared = shared }
+}
+
+// SealedMemory is shared memory for WithSharedMemory: a sealed memory file.
+func SealedMemory(t conformance.TB, size int) (mem []byte, fd int) { return rig.SealedMemory(t, size) }
+
+// WithKill lets the suite end the process of a tier, as a crash would. kill returns once the process is
+// gone. Its supervisor starts the next one.
+func WithKill(kill func(t tier.Tier) error) Option { return func(o *options) { o.kill = kill } }
 
 // Without leaves out a check, by name, that cannot hold for what is tested, and says why.
 func Without(check, why string) Option {

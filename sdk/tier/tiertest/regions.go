@@ -11,8 +11,8 @@ import (
 )
 
 func testRegister(s *subject) {
-	mem := make([]byte, 3*8192)
-	middle := tier.Region{ID: 2, Mem: mem[8192 : 2*8192], FD: -1}
+	m := s.more(3 * 8192)
+	mem, middle := m.b, m.region(2, 8192, 2*8192)
 	require.NoError(s.t, s.tier.Register(s.within(), middle))
 	for what, r := range map[string]tier.Region{
 		"an ID in use":        {ID: 2, Mem: make([]byte, 4096)},
@@ -25,12 +25,12 @@ func testRegister(s *subject) {
 		"a part":              {ID: 3, Mem: mem[9000:9001]},
 		"more than all":       {ID: 3, Mem: mem},
 	} {
-		r.FD = -1
+		r.FD = m.fd
 		err := s.tier.Register(s.within(), r)
 		require.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)
 	}
-	require.NoError(s.t, s.tier.Register(s.within(), tier.Region{ID: 3, Mem: mem[:8192], FD: -1}))
-	require.NoError(s.t, s.tier.Register(s.within(), tier.Region{ID: ^tier.RegionID(0), Mem: mem[2*8192:], FD: -1}))
+	require.NoError(s.t, s.tier.Register(s.within(), m.region(3, 0, 8192)))
+	require.NoError(s.t, s.tier.Register(s.within(), m.region(^tier.RegionID(0), 2*8192, 3*8192)))
 	e := s.add("register", 1, 8192)
 	for i := range 3 {
 		require.Equal(s.t, tier.OK, s.do(e.reads(mem[i*8192:]))[0].Status)
@@ -51,8 +51,7 @@ func testDeregister(s *subject) {
 		for _, id := range []tier.RegionID{2, 0, 99} {
 			require.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), id)), "the unknown ID %d", id)
 		}
-		mem = make([]byte, 4096)
-		require.NoError(s.t, s.tier.Register(s.within(), tier.Region{ID: 2, Mem: mem, FD: -1}), "the ID is free")
+		mem = s.region(2, 4096) // The ID is free.
 	}
 	s.holds(e)
 }
@@ -106,7 +105,7 @@ func testDeregisterEnded(s *subject) {
 		err := s.tier.Deregister(rig.Over(), 2)
 		s.refuses("memory of a region that ends", errs.InvalidParams, e.reads(mem))
 		if err != nil {
-			require.Error(s.t, s.tier.Register(s.within(), tier.Region{ID: 2, Mem: make([]byte, 512), FD: -1}), "the ID is in use until the region has ended")
+			require.Error(s.t, s.tier.Register(s.within(), s.more(512).region(2, 0, 512)), "the ID is in use until the region has ended")
 			require.NoError(s.t, s.tier.Deregister(s.within(), 2), "Deregister again")
 		}
 		fillWith(mem, 0x5a)

@@ -30,9 +30,9 @@ func (s *subjects) settings(t conformance.TB) plugin.Config {
 	return s.f.DefaultConfig()
 }
 
-// home is the region that each subject has, and homeSize its size.
+// homeID is the region that each subject has, and homeSize its size.
 const (
-	home     tier.RegionID = 1
+	homeID   tier.RegionID = 1
 	homeSize               = 4 << 20
 )
 
@@ -45,15 +45,40 @@ type subject struct {
 	cfg  plugin.Config
 	tier tier.Tier
 	mem  []byte // of the region home
+	home memory
 	ids  *atomic.Uint64
+}
+
+// memory is what regions are made of.
+type memory struct {
+	b  []byte
+	fd int
+}
+
+func (s *subjects) memory(tb conformance.TB, size int) memory {
+	if s.shared == nil {
+		return memory{make([]byte, size), -1}
+	}
+	b, fd := s.shared(tb, size)
+	return memory{b, fd}
+}
+
+// region is the region of a part of the memory.
+func (m memory) region(id tier.RegionID, from, to int) tier.Region {
+	return tier.Region{ID: id, Mem: m.b[from:to], FD: m.fd, FDOffset: int64(from)}
 }
 
 // newSubject starts a tier with an empty volume.
 func newSubject(tb conformance.TB, f *subjects) *subject {
 	tb.Helper()
+	return newSubjectWith(tb, f, f.memory(tb, homeSize))
+}
+
+func newSubjectWith(tb conformance.TB, f *subjects, home memory) *subject {
+	tb.Helper()
 	cfg := f.settings(tb)
 	require.NoError(tb, cfg.Validate())
-	s := open(tb, f, cfg)
+	s := open(tb, f, cfg, home)
 	if f.config == nil {
 		if !f.begun.Load() {
 			require.Zero(tb, s.stats().Records, "the volume has records, which the suite would destroy; give it an empty one")
@@ -65,22 +90,30 @@ func newSubject(tb conformance.TB, f *subjects) *subject {
 }
 
 // open starts a tier with the volume of a configuration.
-func open(tb conformance.TB, f *subjects, cfg plugin.Config) *subject {
+func open(tb conformance.TB, f *subjects, cfg plugin.Config, home memory) *subject {
 	tb.Helper()
 	x, err := f.f.New(cfg)
 	x = rig.Start(tb, x, err)
-	s := &subject{subjects: f, t: tb, tb: tb, cfg: cfg, tier: x, mem: make([]byte, homeSize), ids: new(atomic.Uint64)}
-	require.NoError(tb, x.Register(s.within(), tier.Region{ID: home, Mem: s.mem, FD: -1}), "Register")
+	s := &subject{subjects: f, t: tb, tb: tb, cfg: cfg, tier: x, mem: home.b, home: home, ids: new(atomic.Uint64)}
+	require.NoError(tb, x.Register(s.within(), home.region(homeID, 0, homeSize)), "Register")
 	return s
 }
 
 // reopen stops the tier and starts the next one with the same volume.
 func (s *subject) reopen() *subject {
 	rig.Stop(s.tb, s.tier)
-	next := open(s.tb, s.subjects, s.cfg)
+	next := open(s.tb, s.subjects, s.cfg, s.home)
 	next.t = s.t
 	next.ids = s.ids
 	return next
+}
+
+// more returns memory that lasts until the tier is stopped.
+func (s *subject) more(size int) memory {
+	m := s.memory(s.tb, size)
+	x := s.tier
+	s.tb.Cleanup(func() { rig.Stop(s.tb, x) }) // Before the memory ends.
+	return m
 }
 
 // within returns a context that ends when the suite's patience does.
@@ -91,9 +124,9 @@ func (s *subject) within() context.Context {
 }
 
 func (s *subject) region(id tier.RegionID, size int) []byte {
-	mem := make([]byte, size)
-	require.NoError(s.t, s.tier.Register(s.within(), tier.Region{ID: id, Mem: mem, FD: -1}), "Register")
-	return mem
+	m := s.more(size)
+	require.NoError(s.t, s.tier.Register(s.within(), m.region(id, 0, size)), "Register")
+	return m.b
 }
 
 // ends requires that f returns, within the suite's patience.

@@ -65,12 +65,20 @@ func suiteOf(x bug, opts ...tiertest.Option) conformance.Suite {
 			x.plan(plan)
 			t = faulty.Wrap(t, plan)
 		}
+		if x.mortal != nil {
+			m := &mortal{Tier: t, old: []tier.Tier{t}, regions: map[tier.RegionID]tier.Region{}, next: func() (tier.Tier, error) { return inner.New(&own) }}
+			x.mortal(m)
+			t = m
+		}
 		b := &bent{Tier: t, flights: map[uint64]tier.Op{}, written: map[tier.Locator]tier.Record{}}
 		if x.bend != nil {
 			x.bend(b)
 		}
 		return b, nil
 	})
+	if x.mortal != nil {
+		opts = append(opts, tiertest.WithKill(func(t tier.Tier) error { return t.(*bent).Tier.(*mortal).kill() }))
+	}
 	if x.foreign {
 		f = anyConfig{f}
 	}
@@ -80,6 +88,15 @@ func suiteOf(x bug, opts ...tiertest.Option) conformance.Suite {
 // TestSuiteAcceptsACorrectTier: what the bugs change finds no fault by itself.
 func TestSuiteAcceptsACorrectTier(t *testing.T) {
 	conformance.Test(t, suiteOf(bug{plan: func(*faulty.Plan) {}}))
+}
+
+// TestSuiteAcceptsATierThatIsStartedAgain: the end of a process is no fault by itself.
+func TestSuiteAcceptsATierThatIsStartedAgain(t *testing.T) {
+	for _, volatile := range []bool{false, true} {
+		suite := suiteOf(bug{mortal: func(*mortal) {}, volatile: volatile})
+		suite.Cases = slices.DeleteFunc(suite.Cases, func(c conformance.Case) bool { return c.Name != "a killed process" })
+		conformance.Test(t, suite)
+	}
 }
 
 // TestEveryRuleHasABug: for each check there is a bug that makes it fail.

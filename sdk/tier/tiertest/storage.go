@@ -169,7 +169,7 @@ func testCrash(s *subject) {
 	late := s.add("late", 1, 5000)
 	v := s.tier.Volume()
 	disk.Crash()
-	next := open(s.tb, s.subjects, s.cfg)
+	next := open(s.tb, s.subjects, s.cfg, s.home)
 	require.Equal(s.t, v, next.tier.Volume())
 	next.holds(kept[1:]...)
 	next.lacks(gone)

@@ -8,34 +8,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
-	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
 	"github.com/mooncake-go/mooncake/sdk/wire"
-	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
-
-// descriptors sends messages with descriptors, one at a time.
-type descriptors struct {
-	conn *shm.Conn
-	turn chan struct{}
-}
-
-func newDescriptors(conn *shm.Conn) *descriptors {
-	d := &descriptors{conn: conn, turn: make(chan struct{}, 1)}
-	d.turn <- struct{}{}
-	return d
-}
-
-// send sends descriptors under a token. If the plugin does not read, send blocks until the context
-// ends.
-func (d *descriptors) send(ctx context.Context, token uint64, fds ...int) error {
-	select {
-	case <-d.turn:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { d.turn <- struct{}{} }()
-	return d.conn.Send(ctx, datapath.EncodeMessage(token), fds...)
-}
 
 // hand sends descriptors under a new token.
 func (t *Client) hand(ctx context.Context, op string, fds ...int) (token uint64, err error) {
@@ -46,7 +20,7 @@ func (t *Client) hand(ctx context.Context, op string, fds ...int) (token uint64,
 func (t *Client) handOver(ctx context.Context, op string, token uint64, fds ...int) error {
 	ctx, cancel := context.WithTimeout(ctx, t.caller.Timeout)
 	defer cancel()
-	err := t.fds.send(ctx, token, fds...)
+	err := t.fds.Send(ctx, token, fds...)
 	if err == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -33,7 +34,7 @@ type Client struct {
 	caller *wire.Caller
 	rpc    transportv1.TransportServiceClient
 	host   *datapath.Host
-	fds    *descriptors
+	fds    *memwire.Outbox
 
 	changed chan struct{}
 	tokens  atomic.Uint64
@@ -115,7 +116,7 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 	}
 	t := &Client{
 		Lifecycle: wire.NewLifecycle(conn, c.ID), o: o, data: c.Data, caller: wire.NewCaller(c), rpc: transportv1.NewTransportServiceClient(conn),
-		fds: newDescriptors(c.Data), changed: make(chan struct{}, 1), paths: map[*Path]struct{}{}, sharing: make(chan struct{}, 1),
+		fds: memwire.NewOutbox(c.Data), changed: make(chan struct{}, 1), paths: map[*Path]struct{}{}, sharing: make(chan struct{}, 1),
 		probe: new([2][nonceSize]byte), leaving: map[transport.RegionID]*leave{},
 	}
 	t.sharing <- struct{}{}

@@ -38,8 +38,6 @@ const (
 	maxRails = 4 << 10
 	// maxAccept bounds what transport.Upstream.Accept takes and gives, in bytes.
 	maxAccept = 1 << 20
-	// maxUnclaimed bounds the messages with descriptors whose calls have not arrived yet.
-	maxUnclaimed = 64
 )
 
 // Kind describes the kind transport.

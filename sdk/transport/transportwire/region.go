@@ -23,6 +23,9 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 	if r.Guard != nil {
 		return nil, errs.New(errs.NotSupported, op, "a transport in a process of its own does not ask the guard of region %d", r.ID)
 	}
+	if r.Access&^transport.AccessRemote != 0 {
+		return nil, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", r.ID, r.Access)
+	}
 	if r.FD < 0 {
 		return nil, t.registerForeign(ctx, r)
 	}
@@ -32,15 +35,15 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 		return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, op, err), "use a memory file that is sealed against shrinking (F_SEAL_SHRINK)")
 	}
 	handle := t.tokens.Add(1)
-	if err := t.host.Add(r, handle, op); err != nil {
+	if err := t.host.Add(uint64(r.ID), r.Mem, handle, op); err != nil {
 		return nil, err
 	}
 	m, err := t.register(ctx, r, handle)
 	if err != nil {
-		t.host.Remove(r.ID)
+		t.host.Remove(uint64(r.ID))
 		return nil, err
 	}
-	t.host.Ready(r.ID, true)
+	t.host.Ready(uint64(r.ID), true)
 	if m.GetElsewhere() {
 		t.mu.Lock()
 		t.elsewhere++
@@ -72,21 +75,21 @@ func (t *Client) registerForeign(ctx context.Context, r transport.Region) error 
 		return errs.WithHint(errs.New(errs.NotSupported, op, "region %d is open to peers, but its memory has no descriptor that could be given to the plugin's process", r.ID),
 			"use memory that is shared (a memfd), or run the transport in process")
 	}
-	if err := t.host.Add(r, 0, op); err != nil {
+	if err := t.host.Add(uint64(r.ID), r.Mem, 0, op); err != nil {
 		return err
 	}
 	if err := t.share(ctx); err != nil {
-		t.host.Remove(r.ID)
+		t.host.Remove(uint64(r.ID))
 		return err
 	}
-	t.host.Ready(r.ID, true)
+	t.host.Ready(uint64(r.ID), true)
 	return nil
 }
 
 // Deregister implements transport.Transport. It succeeds if the process has ended and was waited
 // for.
 func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
-	handle, known := t.host.Ready(id, false)
+	handle, known := t.host.Ready(uint64(id), false)
 	if !known {
 		return errs.New(errs.InvalidParams, t.caller.ID+": deregister", "region %d is not registered", id)
 	}
@@ -97,7 +100,7 @@ func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
 				"the memory of region %d must not be used for anything else yet; deregister it again, or end the process", id)
 		}
 	}
-	t.host.Remove(id)
+	t.host.Remove(uint64(id))
 	return nil
 }
 

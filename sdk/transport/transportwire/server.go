@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
@@ -26,9 +27,9 @@ type server struct {
 	object  func() (transport.Transport, error)
 	any     bool // operations may use local memory that is not registered
 	data    *shm.Conn
-	inbox   *inbox
+	inbox   *memwire.Inbox
 	logger  *slog.Logger
-	areas   datapath.Areas
+	areas   memwire.Areas
 	stats   datapath.PumpStats
 	changes *changes
 	sharing chan struct{} // holds a token while a Share runs
@@ -52,7 +53,7 @@ type heldRegion struct {
 
 func newServer(o wire.Served[transport.Transport]) *server {
 	s := &server{
-		op: o.Manifest.String(), object: o.Object, any: o.Manifest.Has(transport.CapLocalAny), data: o.Data, inbox: newInbox(), logger: o.Logger,
+		op: o.Manifest.String(), object: o.Object, any: o.Manifest.Has(transport.CapLocalAny), data: o.Data, inbox: memwire.NewInbox(), logger: o.Logger,
 		changes: newChanges(), sharing: make(chan struct{}, 1), regions: map[transport.RegionID]*heldRegion{}, pumps: map[uint64]*datapath.Pump{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -63,7 +64,7 @@ func newServer(o wire.Served[transport.Transport]) *server {
 func (s *server) close() {
 	s.cancel()
 	s.running.Wait()
-	s.inbox.close()
+	s.inbox.Close()
 }
 
 // stopped frees paths and regions once the transport has been stopped.
@@ -113,7 +114,7 @@ func (s *server) Join(_ context.Context, m *transportv1.JoinRequest) (*transport
 			s.logger.Debug("this process may not copy from and to the host's memory", "error", err)
 		}
 	}
-	s.running.Go(func() { s.inbox.receive(s.ctx, s.data, s.logger) })
+	s.running.Go(func() { s.inbox.Receive(s.ctx, s.data, s.logger) })
 	if c, ok := transport.As[transport.Changing](tr); ok {
 		s.running.Go(func() { s.changes.follow(s.ctx, c.Changed()) })
 	}
@@ -183,9 +184,9 @@ func (s *server) claim(ctx context.Context, op string, token uint64) (transport.
 	if err != nil {
 		return nil, -1, err
 	}
-	fds, err := s.inbox.take(ctx, token)
+	fds, err := s.inbox.Take(ctx, token)
 	if err == nil && len(fds) != 1 {
-		closeFDs(fds)
+		memwire.CloseFDs(fds)
 		err = errs.New(errs.InvalidParams, "", "%d descriptors, want 1", len(fds))
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
@@ -17,13 +18,13 @@ func (s *server) Dial(ctx context.Context, m *transportv1.DialRequest) (*transpo
 	if err != nil {
 		return nil, err
 	}
-	fds, err := s.inbox.take(ctx, m.GetToken())
+	fds, err := s.inbox.Take(ctx, m.GetToken())
 	if err != nil {
 		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
 	}
 	inner, err := tr.Dial(ctx, transport.Endpoint{Blob: m.GetEndpoint().GetBlob(), Incarnation: m.GetEndpoint().GetIncarnation()})
 	if err != nil {
-		closeFDs(fds)
+		memwire.CloseFDs(fds)
 		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
 	}
 	s.mu.Lock()

@@ -3,7 +3,6 @@ package transportwire
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -20,11 +19,11 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	pluginv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/plugin/v1"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
 	"github.com/mooncake-go/mooncake/sdk/transport"
-	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
@@ -200,72 +199,6 @@ func openFDs(t *testing.T) int {
 	return len(all)
 }
 
-// TestInbox: garbage, messages without descriptors, tokens used twice and messages that no
-// call asks for leave nothing behind and do not stop what follows.
-func TestInbox(t *testing.T) {
-	before := openFDs(t)
-	host, theirs, err := shm.Pair("test")
-	require.NoError(t, err)
-	fd, err := dup(int(theirs.Fd()))
-	require.NoError(t, err)
-	require.NoError(t, theirs.Close())
-	conn, err := shm.NewConn(fd, "test")
-	require.NoError(t, err)
-	b := newInbox()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); b.receive(ctx, conn, slog.New(slog.DiscardHandler)) }()
-	null, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	send := func(msg []byte, n int) {
-		fds := make([]int, n)
-		for i := range fds {
-			fds[i] = int(null.Fd())
-		}
-		require.NoError(t, host.Send(ctx, msg, fds...))
-	}
-	send([]byte("garbage"), 3)
-	send(bytes.Repeat([]byte{7}, shm.MaxMessage), shm.MaxFDs)
-	send(datapath.EncodeMessage(5), 0)
-	send(datapath.EncodeMessage(6), 2)
-	send(datapath.EncodeMessage(6), 1)
-	for i := range uint64(maxUnclaimed + 20) {
-		send(datapath.EncodeMessage(1000+i), 1)
-	}
-	send(datapath.EncodeMessage(7), 3)
-	fds, err := b.take(ctx, 7)
-	require.NoError(t, err)
-	require.Len(t, fds, 3)
-	closeFDs(fds)
-	short, stop := context.WithTimeout(ctx, time.Millisecond)
-	defer stop()
-	_, err = b.take(short, 6) // It was the oldest.
-	require.ErrorIs(t, err, errs.RPCTimeout.Err())
-	require.LessOrEqual(t, len(b.kept), maxUnclaimed)
-	require.NoError(t, host.Close())
-	<-done
-	_, err = b.take(ctx, 8)
-	require.ErrorIs(t, err, errs.RPCFail.Err(), "the host is gone")
-	cancel()
-	b.close()
-	b.put(9, nil)
-	require.NoError(t, conn.Close())
-	require.NoError(t, null.Close())
-	require.Equal(t, before, openFDs(t))
-}
-
-// FuzzMessages: no message with descriptors does more than be refused.
-func FuzzMessages(f *testing.F) {
-	f.Add(datapath.EncodeMessage(1))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if token, err := datapath.DecodeMessage(b); err == nil {
-			require.Equal(t, b, datapath.EncodeMessage(token))
-			require.NotZero(t, token)
-		}
-	})
-}
-
 func TestWithoutASocketForDescriptors(t *testing.T) {
 	client := NewClient(nil, wire.ClientOptions{ID: plugin.ID{Kind: "transport", Name: "x"}}, Options{})
 	require.ErrorIs(t, client.Start(t.Context(), nil), errs.NotSupported.Err())
@@ -435,7 +368,7 @@ func TestRepeatedCalls(t *testing.T) {
 	before := openFDs(t)
 	l := &ledger{has: map[transport.RegionID]transport.Region{}}
 	s := &server{
-		op: "test", object: func() (transport.Transport, error) { return l, nil }, inbox: newInbox(), sharing: make(chan struct{}, 1),
+		op: "test", object: func() (transport.Transport, error) { return l, nil }, inbox: memwire.NewInbox(), sharing: make(chan struct{}, 1),
 		regions: map[transport.RegionID]*heldRegion{},
 	}
 	give := func(token uint64, fill byte) {
@@ -445,7 +378,7 @@ func TestRepeatedCalls(t *testing.T) {
 		fd, err := dup(mem.FD())
 		require.NoError(t, err)
 		require.NoError(t, mem.Close())
-		s.inbox.put(token, []int{fd})
+		s.inbox.Put(token, []int{fd})
 	}
 	for i := range byte(3) {
 		give(uint64(i), i)

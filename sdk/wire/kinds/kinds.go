@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/alloc/allocwire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
+	"github.com/mooncake-go/mooncake/sdk/tier/tierwire"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
@@ -16,6 +17,7 @@ func All() []wire.Descriptor {
 		transportwire.Kind().Descriptor(),
 		allocwire.Kind().Descriptor(),
 		evictwire.Kind().Descriptor(),
+		tierwire.Kind().Descriptor(),
 	}
 }
 

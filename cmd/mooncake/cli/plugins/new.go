@@ -19,10 +19,10 @@ func (e verbs) newCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new KIND NAME",
 		Short: "Write the skeleton of a plugin: a complete module that builds, passes the suite and runs",
-		Long: `Writes a Go module of its own with a working plugin of the kind (` + strings.Join(scaffold.Kinds(), ", ") + `), its
+		Long: `Writes a Go module of its own with a working plugin of the kind (` + strings.Join(plugin.Kinds(), ", ") + `), its
 conformance test, manifest, settings, Makefile, README and CI file. It builds, passes the
-suite and runs in the demo without an edit. The verb does not write into a folder that is not
-empty.
+suite and, but for a tier, runs in the demo without an edit. The verb does not write into a folder
+that is not empty.
 
 The module depends only on the sdk: on the released version of this program, or on the folder
 that --sdk names. In a checkout, or if the program is in one, the verb finds that folder.`,
@@ -119,7 +119,12 @@ func (e verbs) toldOfNew(dir string, id plugin.ID, from scaffold.SDK, files []st
 	if from.Dir == "" {
 		fmt.Fprintln(e.Stdout, "  go mod tidy")
 	}
-	fmt.Fprint(e.Stdout, "  make test     # the conformance suite\n  make demo     # the main job with it\n")
+	fmt.Fprintln(e.Stdout, "  make test     # the conformance suite")
+	if scaffold.InDemo(id.Kind) {
+		fmt.Fprintln(e.Stdout, "  make demo     # the main job with it")
+	} else {
+		fmt.Fprintln(e.Stdout, "  make conformance  # the suite on the program")
+	}
 	if from.Dir != "" {
 		fmt.Fprintf(e.Stdout, "\nIt depends on the sdk in %s.\n", from.Dir)
 	}

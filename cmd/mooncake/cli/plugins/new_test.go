@@ -52,7 +52,6 @@ func TestPluginsNewRefuses(t *testing.T) {
 		"there is no sdk in":                {"evict", "mine", "--sdk", "nowhere"},
 		"the module path cannot be used":    {"evict", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk"), "--module", "a b"},
 		"flag --force: unknown flag":        {"evict", "mine", "--force"},
-		"tier/mine: a plugin of kind tier":  {"tier", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk")},
 	} {
 		t.Run(says, func(t *testing.T) {
 			e, stdout, stderr := clitest.New()

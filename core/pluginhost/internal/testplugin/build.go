@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// Build compiles the plugins of the kinds, evict and alloc, into dir, under the names
+// Build compiles the plugins of the kinds, evict, alloc and tier, into dir, under the names
 // that discovery looks for.
 func Build(ctx context.Context, dir string, kinds ...string) error {
 	_, here, _, _ := runtime.Caller(0)

@@ -11,9 +11,10 @@ import (
 // imported are names that the files of a module use for packages or functions, and which
 // its own package must not take.
 var imported = []string{
-	"alloc", "alloctest", "binary", "bytes", "context", "defaults", "errors", "errs", "evict", "evicttest", "fmt", "init", "io", "iter",
-	"list", "main", "maps", "net", "os", "pathkit", "plugin", "policy", "rand", "serve", "shm", "slices", "slog", "sort", "space", "sync",
-	"syscall", "testing", "time", "transport", "transporttest", "unix", "wire", "wiretest",
+	"alloc", "alloctest", "binary", "bytes", "cmp", "conformance", "context", "crc32", "damage", "defaults", "errors", "errs", "evict",
+	"evicttest", "failed", "filepath", "fmt", "fs", "init", "io", "iter", "json", "keep", "list", "main", "maps", "net", "open",
+	"options", "os", "pathkit", "plugin", "policy", "queue", "rand", "same", "serve", "shm", "slices", "slog", "sort", "space", "strings",
+	"sync", "syscall", "testing", "tier", "tiertest", "time", "transport", "transporttest", "unix", "unsafe", "wire", "wiretest",
 }
 
 // predeclared are the names that Go itself has. The table is here because go/types, which has it

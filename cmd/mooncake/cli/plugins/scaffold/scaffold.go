@@ -1,5 +1,5 @@
 // Package scaffold writes a plugin to start from: a Go module of its own that builds, passes the
-// conformance suite of its kind and runs in the demo as it is.
+// conformance suite of its kind and runs in the demo, if the demo uses plugins of its kind, as it is.
 //
 // The templates lie in templates/common and templates/<kind>, at the paths that the files get; a
 // name that begins with "dot-" begins with a dot in the module, and the folder "main" below cmd
@@ -24,7 +24,6 @@ import (
 
 	"golang.org/x/mod/module"
 
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -45,7 +44,8 @@ type Options struct {
 // from templates/<kind>/about.json.
 type aboutKind struct {
 	About string
-	// DemoFlag is the flag of `mooncake demo` that selects the plugin.
+	// DemoFlag is the flag of `mooncake demo` that selects the plugin, empty for a kind that the demo
+	// does not use.
 	DemoFlag string
 	Settings []struct{ Name, Default, About string }
 	Files    []struct{ Name, About string }
@@ -53,15 +53,18 @@ type aboutKind struct {
 
 const aboutFile = "about.json"
 
-// Kinds lists the kinds that there is something to start from for.
-func Kinds() []string {
-	var out []string
-	for _, k := range plugin.Kinds() {
-		if _, err := fs.Stat(templates, "templates/"+k); err == nil {
-			out = append(out, k)
-		}
+func about(kind string) (a aboutKind, err error) {
+	text, err := templates.ReadFile("templates/" + kind + "/" + aboutFile)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
 	}
-	return out
+	return a, err
+}
+
+// InDemo reports whether the demo uses plugins of a kind.
+func InDemo(kind string) bool {
+	a, err := about(kind)
+	return err == nil && a.DemoFlag != ""
 }
 
 // values is what the templates see.
@@ -73,6 +76,14 @@ type values struct {
 	LocalSDK           bool
 }
 
+// Try is what make does to run the plugin.
+func (v values) Try() string {
+	if v.DemoFlag == "" {
+		return "conformance"
+	}
+	return "demo"
+}
+
 // Files makes the module in memory, by path. Go files are formatted.
 func Files(o Options) (map[string][]byte, error) {
 	if err := o.ID.Validate(); err != nil {
@@ -81,19 +92,12 @@ func Files(o Options) (map[string][]byte, error) {
 	if err := module.CheckImportPath(o.Module); err != nil {
 		return nil, fmt.Errorf("the module path cannot be used: %w", err)
 	}
-	if !slices.Contains(Kinds(), o.ID.Kind) {
-		return nil, errs.New(errs.NotSupported, "plugins new", "%s: a plugin of kind %s is no module of its own yet: link it into the program, as docs/plugins/%s.md explains; there are skeletons for %s",
-			o.ID, o.ID.Kind, o.ID.Kind, strings.Join(Kinds(), ", "))
-	}
 	v := values{
 		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
 		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "",
 	}
-	about, err := templates.ReadFile("templates/" + o.ID.Kind + "/" + aboutFile)
-	if err == nil {
-		err = json.Unmarshal(about, &v.aboutKind)
-	}
-	if err != nil {
+	var err error
+	if v.aboutKind, err = about(o.ID.Kind); err != nil {
 		return nil, err
 	}
 	out := map[string][]byte{}

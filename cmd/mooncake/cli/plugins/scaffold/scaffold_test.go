@@ -37,7 +37,7 @@ func TestEveryNameMakesAModule(t *testing.T) {
 		strings.Repeat("a", 32),
 	}, imported...)
 	rapid.Check(t, func(rt *rapid.T) {
-		kind := rapid.SampledFrom(Kinds()).Draw(rt, "kind")
+		kind := rapid.SampledFrom(plugin.Kinds()).Draw(rt, "kind")
 		name := rapid.OneOf(rapid.SampledFrom(names), rapid.StringMatching(`[a-z][a-z0-9]{0,9}(-[a-z0-9]{1,9}){0,2}`)).Draw(rt, "name")
 		o := options(t, kind, name)
 		files, err := Files(o)
@@ -213,7 +213,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 // TestSchemasSayWhatTheSettingsAre: each setting of a manifest's schema is in the README,
 // and the reverse.
 func TestSchemasSayWhatTheSettingsAre(t *testing.T) {
-	for _, kind := range Kinds() {
+	for _, kind := range plugin.Kinds() {
 		files, err := Files(options(t, kind, "mine"))
 		require.NoError(t, err)
 		var m struct {

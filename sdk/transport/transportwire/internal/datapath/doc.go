@@ -1,7 +1,7 @@
 // Package datapath moves operations and completions between a host and a transport that runs in a
 // process of its own. It is the part of the wire that does not use gRPC.
 //
-// Host and Path are the host's side, Areas and Pump the plugin's side. Each path has one memory
+// Host and Path are the host's side, Pump and memwire.Areas the plugin's side. Each path has one memory
 // file with two rings (package shm): the host writes submissions, and the plugin writes
 // completions. Each ring has an entry for every operation that can be in flight, so neither can
 // overflow.

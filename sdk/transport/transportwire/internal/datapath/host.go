@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 )
 
 // Way is how operations reach memory without a descriptor.
@@ -40,7 +41,7 @@ type HostOptions struct {
 // Host is the state that the paths of one transport share. Safe for concurrent use.
 type Host struct {
 	HostOptions
-	Regions
+	memwire.Regions
 
 	stage atomic.Pointer[stage]
 	way   atomic.Value // of Way

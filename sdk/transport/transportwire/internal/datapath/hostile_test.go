@@ -51,7 +51,7 @@ func newRig(t rigT, slots int, change func(*HostOptions)) *rig {
 	require.NoError(t, err)
 	t.Cleanup(r.h.Ended)
 	r.mem = make([]byte, 1<<20)
-	require.NoError(t, r.h.Add(transport.Region{ID: 1, Mem: r.mem}, 7, "register"))
+	require.NoError(t, r.h.Add(1, r.mem, 7, "register"))
 	r.h.Ready(1, true)
 	r.p.Imported(5)
 	_, second := RingBytes(slots)

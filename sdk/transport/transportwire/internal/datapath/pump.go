@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
@@ -20,7 +21,7 @@ const pumpBatch = 64
 // PumpOptions configure a Pump. All are required.
 type PumpOptions struct {
 	Path  transport.Path
-	Areas *Areas
+	Areas *memwire.Areas
 	// Fail turns an error into what the host gets.
 	Fail   func(error) Failure
 	Logger *slog.Logger
@@ -62,7 +63,7 @@ type flight struct {
 	tag  tag
 	used bool
 	read bool
-	area *area
+	area *memwire.Area
 	host uint64 // the address in the host's memory to copy from or to, 0 for none
 	buf  []byte
 }
@@ -220,9 +221,7 @@ func (p *Pump) accept(s *submission, now time.Time) (transport.Op, error) {
 			handle = StageHandle
 		}
 		var err error
-		p.Areas.mu.Lock()
-		f.area, f.buf, err = p.Areas.use(handle, s.local, s.length)
-		p.Areas.mu.Unlock()
+		f.area, f.buf, err = p.Areas.Use(handle, s.local, s.length)
 		if err != nil {
 			return transport.Op{}, errs.Wrap(errs.InvalidParams, "local memory", err)
 		}
@@ -342,10 +341,7 @@ func (p *Pump) land(c *completion) {
 		}
 	}
 	if f.area != nil {
-		p.Areas.mu.Lock()
-		f.area.kept = f.area.kept || c.status == transport.Quarantined
-		f.area.leave()
-		p.Areas.mu.Unlock()
+		p.Areas.Leave(f.area, c.status == transport.Quarantined)
 	}
 	*f = flight{}
 	p.used--

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -51,7 +52,7 @@ func TestTakenBeforeBegun(t *testing.T) {
 	}
 	s := &spy{p: r.p, seen: make(chan uint64, 9), closed: make(chan struct{})}
 	pump, err := NewPump(PumpOptions{
-		Path: s, Areas: &Areas{}, Logger: slog.New(slog.DiscardHandler), Stats: &PumpStats{},
+		Path: s, Areas: &memwire.Areas{}, Logger: slog.New(slog.DiscardHandler), Stats: &PumpStats{},
 		Fail: func(error) Failure { return Failure{Code: errs.InvalidParams, Class: errs.ClassPermanent, Text: "x"} },
 	}, 8, fds)
 	require.NoError(t, err)
@@ -119,7 +120,7 @@ func TestDeliver(t *testing.T) {
 	}
 	g := &giver{spy: spy{p: r.p, seen: make(chan uint64, 9), closed: make(chan struct{})}}
 	pump, err := NewPump(PumpOptions{
-		Path: g, Areas: &Areas{}, Logger: slog.New(slog.DiscardHandler), Stats: &PumpStats{},
+		Path: g, Areas: &memwire.Areas{}, Logger: slog.New(slog.DiscardHandler), Stats: &PumpStats{},
 		Fail: func(error) Failure { return Failure{Code: errs.InvalidParams, Class: errs.ClassPermanent, Text: "x"} },
 	}, 8, fds)
 	require.NoError(t, err)

@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// StageHandle is the handle of the stage; no region has it.
+const StageHandle = ^uint64(0)
+
 // stageAlign is the alignment of an extent in bytes.
 const stageAlign = 4 << 10
 

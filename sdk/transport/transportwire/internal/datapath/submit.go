@@ -66,12 +66,11 @@ func (p *Path) submit(ops []transport.Op, now time.Time) (int, error) {
 			p.putWhole(o, 0, 0, limit, clock)
 			continue
 		}
-		r := p.h.find(o.Local)
+		handle, at, found := p.h.Find(o.Local)
 		switch {
-		case r != nil && r.handle != 0:
-			at := uintptr(unsafe.Pointer(unsafe.SliceData(o.Local))) - r.start
-			p.putWhole(o, r.handle, uint64(at), limit, clock)
-		case r == nil && !p.h.LocalAny:
+		case handle != 0:
+			p.putWhole(o, handle, at, limit, clock)
+		case !found && !p.h.LocalAny:
 			return i, errs.New(errs.InvalidParams, p.name, "operation %d: its local memory (%d bytes) is in no registered region", o.ID, len(o.Local))
 		case p.h.Way() == WayRefused:
 			return i, p.errForeign(o)

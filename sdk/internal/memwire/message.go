@@ -1,4 +1,4 @@
-package datapath
+package memwire
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package datapath
+package memwire
 
 import (
 	"fmt"
@@ -11,25 +11,21 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// area is memory of the host that the plugin has mapped.
-type area struct {
+// Area is memory of the host that the plugin has mapped.
+type Area struct {
 	mem   *shm.Memory
 	bytes []byte
 	// users counts the registration and the operations in flight.
 	users int
 	gone  bool // no new operations
-	kept  bool // the transport may still use it: it stays mapped
+	kept  bool // the plugin may still use it: it stays mapped
 }
 
-// Areas are the regions of the host that the plugin has mapped, and the stage, by handle. Safe for
-// concurrent use.
+// Areas are the regions of the host that the plugin has mapped, by handle. Safe for concurrent use.
 type Areas struct {
 	mu    sync.Mutex
-	areas map[uint64]*area
+	areas map[uint64]*Area
 }
-
-// StageHandle is the handle of the stage; no region has it.
-const StageHandle = ^uint64(0)
 
 // Map maps size bytes at offset of a memory file, at addr if that is free. elsewhere reports that
 // it was not. The caller still owns the descriptor.
@@ -56,13 +52,13 @@ func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint6
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.areas == nil {
-		t.areas = map[uint64]*area{}
+		t.areas = map[uint64]*Area{}
 	}
 	if t.areas[handle] != nil {
 		_ = mem.Close()
 		return nil, false, fmt.Errorf("the handle %d is in use", handle)
 	}
-	t.areas[handle] = &area{mem: mem, bytes: b, users: 1}
+	t.areas[handle] = &Area{mem: mem, bytes: b, users: 1}
 	return b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) != addr, nil
 }
 
@@ -109,14 +105,25 @@ func (t *Areas) UnmapAll() {
 	}
 }
 
-func (a *area) leave() {
+func (a *Area) leave() {
 	if a.users--; a.users == 0 && a.gone && !a.kept {
 		_ = a.mem.Close()
 	}
 }
 
-// use returns a range of an area, which stays mapped until release.
-func (t *Areas) use(handle, at, size uint64) (*area, []byte, error) {
+// Leave ends a Use. If keep is set, the area stays mapped for ever, because the plugin may still use
+// it.
+func (t *Areas) Leave(a *Area, keep bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.kept = a.kept || keep
+	a.leave()
+}
+
+// Use returns a range of an area, which stays mapped until Leave.
+func (t *Areas) Use(handle, at, size uint64) (*Area, []byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	a := t.areas[handle]
 	if a == nil {
 		return nil, nil, fmt.Errorf("region %d is not registered", handle)

@@ -1,4 +1,4 @@
-package datapath
+package memwire
 
 import (
 	"slices"
@@ -7,12 +7,11 @@ import (
 	"unsafe"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // region is registered memory of the host.
 type region struct {
-	id         transport.RegionID
+	id         uint64
 	start, end uintptr
 	handle     uint64 // identifies it to the plugin, 0 for foreign memory
 	ready      bool   // operations may use it
@@ -26,36 +25,33 @@ type Regions struct {
 	ready atomic.Pointer[[]region] // the regions of all that are ready
 }
 
-// Add adds a region, after the checks that every transport makes. Operations can use it after
-// Ready.
-func (t *Regions) Add(r transport.Region, handle uint64, op string) error {
+// Add adds a region, after the checks that every plugin makes. Operations can use it after Ready.
+func (t *Regions) Add(id uint64, mem []byte, handle uint64, op string) error {
 	switch {
-	case r.ID == 0:
+	case id == 0:
 		return errs.New(errs.InvalidParams, op, "region ID is 0, which means no region")
-	case len(r.Mem) == 0:
-		return errs.New(errs.InvalidParams, op, "region %d is empty", r.ID)
-	case r.Access&^transport.AccessRemote != 0:
-		return errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", r.ID, r.Access)
+	case len(mem) == 0:
+		return errs.New(errs.InvalidParams, op, "region %d is empty", id)
 	}
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(r.Mem)))
-	end := start + uintptr(len(r.Mem))
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
+	end := start + uintptr(len(mem))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, x := range t.all {
-		if x.id == r.ID {
-			return errs.New(errs.InvalidParams, op, "region ID %d is in use", r.ID)
+		if x.id == id {
+			return errs.New(errs.InvalidParams, op, "region ID %d is in use", id)
 		}
 		if x.start < end && start < x.end {
-			return errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", r.ID, len(r.Mem), x.id)
+			return errs.New(errs.InvalidParams, op, "region %d (%d bytes) overlaps region %d", id, len(mem), x.id)
 		}
 	}
 	i, _ := search(t.all, start)
-	t.all = slices.Insert(t.all, i, region{id: r.ID, start: start, end: end, handle: handle})
+	t.all = slices.Insert(t.all, i, region{id: id, start: start, end: end, handle: handle})
 	return nil
 }
 
 // Ready allows or forbids operations on a region. It returns the handle of the region.
-func (t *Regions) Ready(id transport.RegionID, ready bool) (handle uint64, known bool) {
+func (t *Regions) Ready(id uint64, ready bool) (handle uint64, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := t.index(id)
@@ -67,8 +63,19 @@ func (t *Regions) Ready(id transport.RegionID, ready bool) (handle uint64, known
 	return t.all[i].handle, true
 }
 
+// Handle returns the handle of a region.
+func (t *Regions) Handle(id uint64) (handle uint64, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.index(id)
+	if i < 0 {
+		return 0, false
+	}
+	return t.all[i].handle, true
+}
+
 // Remove forgets a region.
-func (t *Regions) Remove(id transport.RegionID) {
+func (t *Regions) Remove(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := t.index(id); i >= 0 {
@@ -84,7 +91,7 @@ func (t *Regions) Count() int {
 	return len(t.all)
 }
 
-func (t *Regions) index(id transport.RegionID) int {
+func (t *Regions) index(id uint64) int {
 	return slices.IndexFunc(t.all, func(r region) bool { return r.id == id })
 }
 
@@ -98,25 +105,21 @@ func (t *Regions) publish() {
 	t.ready.Store(&ready)
 }
 
-// find returns the region that contains all of b, or nil.
-func (t *Regions) find(b []byte) *region {
+// Find returns the handle of the region that contains all of b, and where in it b begins.
+func (t *Regions) Find(b []byte) (handle, at uint64, found bool) {
 	all := t.ready.Load()
 	if all == nil {
-		return nil
+		return 0, 0, false
 	}
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	i, found := search(*all, start)
-	if !found {
+	i, exact := search(*all, start)
+	if !exact {
 		i--
 	}
-	if i < 0 {
-		return nil
+	if i < 0 || start+uintptr(len(b)) > (*all)[i].end {
+		return 0, 0, false
 	}
-	r := &(*all)[i]
-	if start+uintptr(len(b)) > r.end {
-		return nil
-	}
-	return r
+	return (*all)[i].handle, uint64(start - (*all)[i].start), true
 }
 
 // search finds the first region that starts at or after an address.

@@ -1,4 +1,4 @@
-package transportwire
+package memwire
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
-// inbox keeps descriptors that came over the socket until the call that uses them arrives. Safe for
+// Inbox keeps descriptors that came over the socket until the call that uses them arrives. Safe for
 // concurrent use.
-type inbox struct {
+type Inbox struct {
 	mu     sync.Mutex
 	kept   map[uint64][]int
 	order  []uint64 // tokens of kept, the oldest first
@@ -27,60 +26,66 @@ type inbox struct {
 	err    error // why no more descriptors arrive
 }
 
-func newInbox() *inbox { return &inbox{kept: map[uint64][]int{}, news: make(chan struct{})} }
+// NewInbox returns an empty inbox.
+func NewInbox() *Inbox { return &Inbox{kept: map[uint64][]int{}, news: make(chan struct{})} }
 
-// maxBad is the most invalid messages in a row.
-const maxBad = 100
+const (
+	// maxBad is the most invalid messages in a row.
+	maxBad = 100
+	// maxUnclaimed bounds the messages with descriptors whose calls have not arrived yet.
+	maxUnclaimed = 64
+)
 
-// receive stores messages until the context ends or the host is gone. If a message lost its
+// Receive stores messages until the context ends or the host is gone. If a message lost its
 // descriptors in transit, because too many files are open, its call fails.
-func (b *inbox) receive(ctx context.Context, conn *shm.Conn, logger *slog.Logger) {
+func (b *Inbox) Receive(ctx context.Context, conn *shm.Conn, logger *slog.Logger) {
 	buf := make([]byte, shm.MaxMessage)
 	for bad := 0; ; {
 		n, fds, err := conn.Receive(ctx, buf)
 		if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) || bad == maxBad {
-			closeFDs(fds)
+			CloseFDs(fds)
 			b.end(err)
 			return
 		}
 		var token uint64
 		if err == nil {
-			token, err = datapath.DecodeMessage(buf[:n])
+			token, err = DecodeMessage(buf[:n])
 		}
 		if err != nil {
 			bad++
-			closeFDs(fds)
+			CloseFDs(fds)
 			logger.Error("a message with descriptors is lost", "error", err)
 			continue
 		}
 		bad = 0
-		b.put(token, fds)
+		b.Put(token, fds)
 	}
 }
 
-func (b *inbox) put(token uint64, fds []int) {
+// Put stores the descriptors of a token, and owns them.
+func (b *Inbox) Put(token uint64, fds []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || b.kept[token] != nil || len(fds) == 0 {
-		closeFDs(fds)
+		CloseFDs(fds)
 		return
 	}
 	b.kept[token] = fds
 	b.order = append(b.order, token)
 	if len(b.order) > maxUnclaimed { // Their calls were abandoned.
-		closeFDs(b.kept[b.order[0]])
+		CloseFDs(b.kept[b.order[0]])
 		delete(b.kept, b.order[0])
 		b.order = b.order[1:]
 	}
 	b.wake()
 }
 
-func (b *inbox) wake() {
+func (b *Inbox) wake() {
 	close(b.news)
 	b.news = make(chan struct{})
 }
 
-func (b *inbox) end(err error) {
+func (b *Inbox) end(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err = err; err == nil {
@@ -89,8 +94,8 @@ func (b *inbox) end(err error) {
 	b.wake()
 }
 
-// take waits for the descriptors of a token. The caller then owns them.
-func (b *inbox) take(ctx context.Context, token uint64) ([]int, error) {
+// Take waits for the descriptors of a token. The caller then owns them.
+func (b *Inbox) Take(ctx context.Context, token uint64) ([]int, error) {
 	for {
 		b.mu.Lock()
 		fds, err, news := b.kept[token], b.err, b.news
@@ -113,18 +118,19 @@ func (b *inbox) take(ctx context.Context, token uint64) ([]int, error) {
 	}
 }
 
-// close closes the descriptors that no call has used.
-func (b *inbox) close() {
+// Close closes the descriptors that no call has used.
+func (b *Inbox) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 	for _, fds := range b.kept {
-		closeFDs(fds)
+		CloseFDs(fds)
 	}
 	b.kept, b.order = map[uint64][]int{}, nil
 }
 
-func closeFDs(fds []int) {
+// CloseFDs closes descriptors.
+func CloseFDs(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
