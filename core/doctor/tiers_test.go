@@ -106,8 +106,8 @@ func TestStorageTiers(t *testing.T) {
 	}
 }
 
-// TestStorageTierSettings: the plugin's own settings count, several findings are told together, and who has no tiers is not
-// told of them.
+// TestStorageTierSettings: the plugin's own settings count, several findings are told together, and a role without
+// tiers has no such check.
 func TestStorageTierSettings(t *testing.T) {
 	_, m, d := tierMachine(t)
 	m.Ring = func() error { return syscall.ENOSYS }
