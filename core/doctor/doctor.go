@@ -78,7 +78,7 @@ func (e *exam) checks() []check {
 		{"storage tiers", (*exam).tiered, (*exam).tiers},
 	}
 	for _, path := range e.tierFolders() {
-		all = append(all, check{"storage tier", always, tierFolder(path)})
+		all = append(all, check{"storage tier", always, func(e *exam, ctx context.Context) Result { return e.tierFolder(ctx, path) }})
 	}
 	return append(all, []check{
 		{"memlock", (*exam).node, (*exam).memlock},

@@ -142,24 +142,22 @@ func (e *exam) badFolder(path string) (why, do string) {
 	return "", ""
 }
 
-// tierFolder makes the check of one folder of store.ssd_offload_path.
-func tierFolder(path string) func(*exam, context.Context) Result {
-	return func(e *exam, ctx context.Context) Result {
-		if why, do := e.badFolder(path); why != "" {
-			return fail(path, "the node does not start: "+why, do)
-		}
-		if e.Disk == nil {
-			return ok("%s is not looked at", path)
-		}
-		d, err := e.Disk(ctx, path)
-		if err != nil {
-			return fail(path, "the node cannot keep objects there: "+err.Error(), fmt.Sprintf("give the folder to the user of the node: chown -R %d %s; if it is, look at the disk and at dmesg", e.UID, path))
-		}
-		r := &findings{ok("%s: %s, %s free", path, d.FileSystem, memory.Human(d.Free))}
-		e.judgeSpace(r, path, d)
-		judgeDisk(r, d)
-		return r.Result
+// tierFolder looks at one folder of store.ssd_offload_path.
+func (e *exam) tierFolder(ctx context.Context, path string) Result {
+	if why, do := e.badFolder(path); why != "" {
+		return fail(path, "the node does not start: "+why, do)
 	}
+	if e.Disk == nil {
+		return ok("%s is not looked at", path)
+	}
+	d, err := e.Disk(ctx, path)
+	if err != nil {
+		return fail(path, "the node cannot keep objects there: "+err.Error(), fmt.Sprintf("give the folder to the user of the node: chown -R %d %s; if it is, look at the disk and at dmesg", e.UID, path))
+	}
+	r := &findings{ok("%s: %s, %s free", path, d.FileSystem, memory.Human(d.Free))}
+	e.judgeSpace(r, path, d)
+	judgeDisk(r, d)
+	return r.Result
 }
 
 // judgeSpace compares what is free with what a new tier takes.
