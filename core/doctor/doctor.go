@@ -1,9 +1,9 @@
 // Package doctor looks at the machine that a role is to run on and says what will not
 // work, or not well: what was found, why it matters, and what to do.
 //
-// It changes nothing. All of the machine is read through an fs.FS and a few functions, so
-// that tests look at recorded machines. Every check has a bound in time, and one that does
-// not come back does not keep the others.
+// It changes nothing: the file with which it tries a folder for a storage tier has no name. All of
+// the machine is read through an fs.FS and a few functions, so that tests look at recorded machines.
+// Every check has a bound in time, and one that does not come back does not keep the others.
 package doctor
 
 import (
@@ -64,9 +64,9 @@ type check struct {
 	run    func(*exam, context.Context) Result
 }
 
-func checks() []check {
+func (e *exam) checks() []check {
 	always := func(*exam) bool { return true }
-	return []check{
+	all := []check{
 		{"kernel", always, (*exam).kernel},
 		{"cpu", always, (*exam).cpu},
 		{"memory", always, (*exam).memory},
@@ -75,6 +75,12 @@ func checks() []check {
 		{"numa", (*exam).node, (*exam).numa},
 		{"shared memory", (*exam).node, (*exam).shm},
 		{"kept memory", (*exam).keepsFiles, (*exam).kept},
+		{"storage tiers", (*exam).tiered, (*exam).tiers},
+	}
+	for _, path := range e.tierFolders() {
+		all = append(all, check{"storage tier", always, func(e *exam, ctx context.Context) Result { return e.tierFolder(ctx, path) }})
+	}
+	return append(all, []check{
 		{"memlock", (*exam).node, (*exam).memlock},
 		{"open files", always, (*exam).files},
 		{"rdma", (*exam).node, (*exam).rdma},
@@ -85,7 +91,7 @@ func checks() []check {
 		{"plugins", always, (*exam).plugins},
 		{"master", (*exam).node, (*exam).master},
 		{"metadata", (*exam).node, (*exam).metadata},
-	}
+	}...)
 }
 
 // Run does the checks that concern the role, all at once, and returns their results in a
@@ -97,7 +103,7 @@ func Run(ctx context.Context, m Machine, r Request) Report {
 	}
 	e := &exam{Machine: m, cfg: r.Config, role: r.Role}
 	var todo []check
-	for _, c := range checks() {
+	for _, c := range e.checks() {
 		if c.wanted(e) {
 			todo = append(todo, c)
 		}

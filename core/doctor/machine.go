@@ -32,6 +32,10 @@ type Machine struct {
 	Clock func() (Clock, error)
 	// Kept says what a directory has of kept memory, as vault.Survey does.
 	Kept func(path string) (vault.Found, error)
+	// Disk looks at a folder for a storage tier, and writes and reads a trial file there.
+	Disk func(ctx context.Context, path string) (Disk, error)
+	// Ring opens an io_uring, nil where it is not to be tried.
+	Ring func() error
 	// Master asks the master at host:port whether it serves and returns its version.
 	Master func(ctx context.Context, address string) (version string, err error)
 	// Leader asks which master leads, as package open does.
@@ -58,7 +62,7 @@ func ThisMachine(master func(context.Context, string) (string, error)) Machine {
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Master: master, Leader: askLeader, Metadata: askMetadata}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Master: master, Leader: askLeader, Metadata: askMetadata}
 }
 
 func readClock() (Clock, error) {

@@ -16,7 +16,11 @@ const overhead = 256 << 20
 // wish which it does without.
 func (e *exam) hard(page uint64) uint64 {
 	s := e.cfg.Store
-	return roundUp(uint64(s.GlobalSegmentSize), page) + roundUp(uint64(s.LocalBufferSize), page)
+	n := roundUp(uint64(s.GlobalSegmentSize), page) + roundUp(uint64(s.LocalBufferSize), page)
+	if s.EnableOffload && s.GlobalSegmentSize > 0 {
+		n += roundUp(uint64(s.OffloadBufferSize), page)
+	}
+	return n
 }
 
 func (e *exam) wish(page uint64) uint64 {

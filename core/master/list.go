@@ -164,7 +164,12 @@ func (s *Service) gauges() metrics.Gauges {
 		n.Name = m.Name
 		n.Used += m.Used()
 		n.Capacity += m.Size
-		g.Used += m.Used()
+		if m.OnTier() {
+			g.TierUsed += m.Used()
+			g.TierCapacity += m.Size
+		} else {
+			g.Used += m.Used()
+		}
 		names[m.Name] = n
 	}
 	g.Segments = slices.Collect(maps.Values(names))

@@ -3,10 +3,13 @@ package master
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -75,7 +78,57 @@ func (s *Service) tell(story *model.Story, v objects.View) {
 	default:
 		story.Reason = "it is readable, and may be evicted when its turn comes"
 	}
+	if v.Complete {
+		story.Reason += s.tierStory(&v)
+	}
 	if len(v.Replicas) > 0 && v.Replicas[0].ID < model.FirstPut(s.epoch.Load()) {
 		story.Reason += "; this master took it over from an earlier one"
 	}
+}
+
+// tierStory says what storage tiers have of an object, empty where that does not concern it.
+func (s *Service) tierStory(v *objects.View) string {
+	var onTiers []string
+	var memory []*model.Replica
+	for i := range v.Replicas {
+		r := &v.Replicas[i]
+		if !r.OnTier() {
+			memory = append(memory, r)
+			continue
+		}
+		node, tier := model.SplitTier(r.Segment)
+		onTiers = append(onTiers, fmt.Sprintf("%s of node %s", tier, node))
+	}
+	where := strings.Join(onTiers, " and ")
+	switch {
+	case len(onTiers) > 0 && len(memory) == 0:
+		return fmt.Sprintf("; it lies on a storage tier only (%s), whose node evicts it when the tier is full", where)
+	case len(onTiers) > 0:
+		return fmt.Sprintf("; what is evicted is its copy in memory, since a storage tier has it as well (%s)", where)
+	}
+	for _, r := range memory {
+		if !s.hasTiers(r.Segment) {
+			continue
+		}
+		switch {
+		case v.Copying:
+			return "; it is not saved yet on a storage tier of its node: a copy of it is in progress"
+		case len(r.More) > 0:
+			return "; it is not saved on a storage tier: it is striped over several segments, and only objects in one piece are saved"
+		}
+		return fmt.Sprintf("; no storage tier of its node %s has it: it waits to be saved, or is larger than offload_buffer_size, or was dropped or failed "+
+			"(mooncake_node_tier_dropped_total and mooncake_node_tier_failed_total of the node)", r.Segment)
+	}
+	return ""
+}
+
+// hasTiers reports whether the node of a segment of memory has a storage tier.
+func (s *Service) hasTiers(segment string) bool {
+	view := s.registry.View()
+	for _, m := range view.Named(segment) {
+		if slices.ContainsFunc(view.OfClient(m.Client), func(x *segments.Segment) bool { return x.OnTier() }) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // ProtocolTier is the protocol of a segment that is a storage tier. Its Endpoint is where its node takes calls of Stage, and
 // no transport reaches its addresses.
@@ -11,6 +14,14 @@ func (s *Segment) OnTier() bool { return s.Protocol == ProtocolTier }
 
 // OnTier reports whether the part lies in a storage tier. A replica there has one part.
 func (p *Part) OnTier() bool { return p.Protocol == ProtocolTier }
+
+// SplitTier splits the name of a storage tier, NODE/tierN, into that of its node and the rest. The rest of another name is empty.
+func SplitTier(segment string) (node, tier string) {
+	if i := strings.LastIndexByte(segment, '/'); i >= 0 {
+		return segment[:i], segment[i+1:]
+	}
+	return segment, ""
+}
 
 // StageRead asks the node of a storage tier to read a part of a replica into memory that transports reach.
 type StageRead struct {

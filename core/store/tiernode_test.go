@@ -124,6 +124,42 @@ func TestTierKeepsWhatMemoryCannot(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestWhyOfTiers: the master tells which tier has an object, whether memory has it too, and that an object is not saved
+// although its node has a tier. Its figures count memory and tiers apart.
+func TestWhyOfTiers(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, func(x *node.Tiers) { x.Staging = 3 << 20 })})
+	why := func(k string) string {
+		story, err := p.master.current().Why(ctx, model.Caller{}, k)
+		require.NoError(t, err)
+		return story.Reason
+	}
+	put := func(k string, size int) {
+		require.NoError(t, m.Put(ctx, k, content(k, size), model.DefaultReplicateConfig()))
+	}
+	put("large", 4<<20) // The staging memory is too small for it.
+	require.Contains(t, why("large"), "; no storage tier of its node a has it")
+	put("saved", 1<<20)
+	m.saved(t, 1)
+	require.Contains(t, why("saved"), "; what is evicted is its copy in memory, since a storage tier has it as well (tier0 of node a)")
+	text := p.master.current().(*master.Service).Summary()
+	require.Contains(t, text, "Mem Storage: 5.00 MB / 8.00 MB", "memory alone")
+	require.Contains(t, text, "SSD Storage: 1.00 MB / 256.00 MB")
+	for i := range 16 {
+		put(fmt.Sprint("more", i), 1<<20)
+		m.saved(t, i+2)
+	}
+	require.Contains(t, why("saved"), "; it lies on a storage tier only (tier0 of node a)")
+
+	bare := p.member("b", memberOptions{segments: []uint64{8 << 20}})
+	c := model.DefaultReplicateConfig()
+	c.PreferredSegments = []string{"b"}
+	require.NoError(t, bare.Put(ctx, "bare", content("bare", 1<<20), c))
+	require.NotContains(t, why("bare"), "tier", "its node has none")
+}
+
 // fill puts n objects of 1 MiB and waits until they are saved.
 func (m *member) fill(t testing.TB, n int) {
 	for i := range n {

@@ -124,6 +124,7 @@ type Calls struct {
 func figures() (now, total map[string]string) {
 	return map[string]string{
 			"used_bytes": "master_allocated_bytes", "capacity_bytes": "master_total_capacity_bytes",
+			"tier_used_bytes": "master_allocated_file_size_bytes", "tier_capacity_bytes": "master_total_file_capacity_bytes",
 			"keys": "master_key_count", "soft_pinned_keys": "master_soft_pin_key_count", "readable_keys": "mem_cache_nums_",
 			"clients": "master_active_clients", "staging_bytes": "master_put_start_discarded_staging_size",
 			"tasks_pending": "master_tasks_pending", "tasks_processing": "master_tasks_processing",

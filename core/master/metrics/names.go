@@ -37,6 +37,8 @@ func (l *list) counter(name, help string, c *Counter) {
 func (l *list) gauges() {
 	l.gauge("master_allocated_bytes", "Bytes that objects occupy in memory segments.", func(g *Gauges) float64 { return float64(g.Used) })
 	l.gauge("master_total_capacity_bytes", "Size in bytes of all mounted memory segments.", func(g *Gauges) float64 { return float64(g.Capacity) })
+	l.gauge("master_allocated_file_size_bytes", "Bytes that objects occupy on storage tiers.", func(g *Gauges) float64 { return float64(g.TierUsed) })
+	l.gauge("master_total_file_capacity_bytes", "Size in bytes of all mounted storage tiers.", func(g *Gauges) float64 { return float64(g.TierCapacity) })
 	l.gauge("master_key_count", "Number of objects, unfinished puts included.", func(g *Gauges) float64 { return float64(g.Keys) })
 	l.gauge("master_soft_pin_key_count", "Number of objects that are softly pinned.", func(g *Gauges) float64 { return float64(g.SoftPinned) })
 	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })

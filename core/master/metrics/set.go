@@ -105,9 +105,11 @@ func (s *Set) CreateTask(kind model.CopyKind) *Op {
 
 // Gauges is what a master holds at one moment.
 type Gauges struct {
-	Used, Capacity uint64
-	Segments       []SegmentGauge
-	Keys, Readable int
+	// Used and Capacity are those of memory, TierUsed and TierCapacity those of the storage tiers of nodes, in bytes.
+	Used, Capacity         uint64
+	TierUsed, TierCapacity uint64
+	Segments               []SegmentGauge
+	Keys, Readable         int
 	// SoftPinned are the objects whose soft pin has not run out.
 	SoftPinned int
 	Clients    int

@@ -9,7 +9,6 @@ func (l *list) unused() {
 	zero := func(*Gauges) float64 { return 0 }
 	for _, name := range []string{
 		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes",
-		"master_allocated_file_size_bytes", "master_total_file_capacity_bytes",
 		"file_cache_nums_", "master_promotion_in_flight",
 		"ha_oplog_last_sequence_id", "ha_oplog_applied_sequence_id", "ha_oplog_standby_lag", "ha_oplog_pending_entries",
 		"ha_pending_mutation_queue_size", "ha_standby_state",

@@ -102,14 +102,14 @@ func New(env *command.Env) *cobra.Command {
 	e := &verbs{Env: env}
 	cmd := command.Group(&cobra.Command{
 		Use:   "admin",
-		Short: "Show and change a running pool: segments, drains, tenants, tasks",
+		Short: "Show and change a running pool: segments, tiers, drains, tenants, tasks",
 		Long: `Uses the admin port of a running master. The port has no authentication: every process that
 reaches it can do all of this. Name the pool as for a client: with --master, with
 MOONCAKE_MASTER, or in a configuration file.`,
 		Example: `  mooncake admin segments
   mooncake admin drain start 10.0.0.7:12300 --wait
   mooncake admin tenants set team-a 200GB --master 10.0.0.1:50051`,
-	}, e.segmentsCmd(), e.summaryCmd(), e.drainCmd(), e.tenantsCmd(), e.tasksCmd(), e.removeAllCmd())
+	}, e.segmentsCmd(), e.tiersCmd(), e.summaryCmd(), e.drainCmd(), e.tenantsCmd(), e.tasksCmd(), e.removeAllCmd())
 	e.register(cmd)
 	return cmd
 }
@@ -124,7 +124,8 @@ unreadable, and there again when the node returns. USED has what unfinished puts
 use it (HELD). ADOPTED counts the objects that the master took over from the ledger of the
 segment when it started. KEPT BY is what keeps the memory when the process of the store ends. WEIGHT is the share of new objects that a segment gets in comparison
 with a healthy one. It falls at once when the node is silent, slow or fails transfers, and
-recovers gradually. UNTIL is the time at which a graceful unmount becomes final.`,
+recovers gradually. UNTIL is the time at which a graceful unmount becomes final. Storage tiers
+follow in a table of their own, which 'mooncake admin tiers' shows alone.`,
 		Example: `  mooncake admin segments
   mooncake admin segments -o json`,
 		Args: command.NoArgs,
@@ -133,26 +134,42 @@ recovers gradually. UNTIL is the time at which a graceful unmount becomes final.
 }
 
 func writeSegments(w io.Writer, list []rest.Segment) {
+	memory, tiers := split(list)
 	if len(list) == 0 {
 		fmt.Fprintln(w, "no segment is mounted; start a store: mooncake store")
 		return
 	}
 	t := output.NewColumns("SEGMENT", "STATUS", "USED", "SIZE", "FULL", "WRITING", "HELD", "ADOPTED", "KEPT BY", "WEIGHT", "PROTOCOL", "UNTIL")
-	for _, s := range list {
-		full, until, status := 0.0, "", s.Status
-		if s.AbsentSince != nil {
-			status = "ABSENT"
-		}
-		if s.Size > 0 {
-			full = 100 * float64(s.Used) / float64(s.Size)
-		}
-		if s.Deadline != nil {
-			until = s.Deadline.Format(time.RFC3339)
-		}
-		t.Row(strconv.Quote(s.Name), status, metrics.Bytes(s.Used), metrics.Bytes(s.Size), fmt.Sprintf("%.1f%%", full),
-			metrics.Bytes(s.Writing), metrics.Bytes(s.Held), strconv.FormatUint(s.Adopted, 10), s.Keeper, fmt.Sprintf("%.2f", s.Weight), s.Protocol, until)
+	for _, s := range memory {
+		t.Row(strconv.Quote(s.Name), status(&s), metrics.Bytes(s.Used), metrics.Bytes(s.Size), full(&s),
+			metrics.Bytes(s.Writing), metrics.Bytes(s.Held), strconv.FormatUint(s.Adopted, 10), s.Keeper, fmt.Sprintf("%.2f", s.Weight), s.Protocol, when(s.Deadline))
 	}
 	_ = t.Write(w) // The writer keeps the error.
+	if len(tiers) > 0 {
+		fmt.Fprintln(w)
+		writeTiers(w, tiers)
+	}
+}
+
+func status(s *rest.Segment) string {
+	if s.AbsentSince != nil {
+		return "ABSENT"
+	}
+	return s.Status
+}
+
+func full(s *rest.Segment) string {
+	if s.Size == 0 {
+		return "0.0%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(s.Used)/float64(s.Size))
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(time.RFC3339)
 }
 
 func (e *verbs) summaryCmd() *cobra.Command {
@@ -178,6 +195,9 @@ func writeFigures(w io.Writer, f rest.Figures) {
 	fmt.Fprintf(w, "%s, %s\n", f.Role, f.State)
 	fmt.Fprintf(w, "memory     %s of %s (%s), %s held back\n", bytes(now["used_bytes"]), bytes(now["capacity_bytes"]),
 		share(now["used_bytes"], now["capacity_bytes"]), bytes(now["staging_bytes"]))
+	if size := now["tier_capacity_bytes"]; size > 0 {
+		fmt.Fprintf(w, "tiers      %s of %s (%s)\n", bytes(now["tier_used_bytes"]), bytes(size), share(now["tier_used_bytes"], size))
+	}
 	fmt.Fprintf(w, "objects    %.0f, %.0f readable, %.0f softly pinned\n", now["keys"], now["readable_keys"], now["soft_pinned_keys"])
 	fmt.Fprintf(w, "clients    %.0f\n", now["clients"])
 	fmt.Fprintf(w, "reads      %.0f keys, %s found\n", total["keys_read"], share(total["keys_hit"], total["keys_read"]))

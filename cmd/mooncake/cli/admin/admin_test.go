@@ -49,10 +49,14 @@ const (
 "probe_left_ms":0,"soft_pin_left_ms":60000,"hard_pin":true,"last_reader":"0-6","last_read":"2026-05-04T03:02:02.5Z","copying":true,"replicas":[{"id":9,"status":"COMPLETE",
 "size_bytes":5120,"parts":[{"segment":"n:1","segment_id":"1-2","endpoint":"n:1","protocol":"tcp","address":"0x7f00","offset":0,"size_bytes":4096},
 {"segment":"n:2","segment_id":"1-3","endpoint":"n:2","protocol":"tcp","address":"0x9000","offset":4096,"size_bytes":1024}]}]}}}`
+	whyTier = `{"success":true,"data":{"key":"page-3","fate":"readable","reason":"it is there","object":{"size_bytes":5120,"creator":"0-5","replicas":[{"id":9,"status":"COMPLETE",
+"size_bytes":5120,"parts":[{"segment":"n:1/tier0","segment_id":"1-9","endpoint":"n:77","protocol":"tier","address":"0x4000000000000000","offset":0,"size_bytes":5120}]}]}}}`
 	whyEvicted = `{"success":true,"data":{"key":"page-2","tenant_id":"","fate":"evicted","when":"2026-05-04T03:02:01Z","reason":"it made space for others",
 "remembers_since":"2026-05-04T02:00:00Z","object":null}}`
 	segments = `{"success":true,"data":[{"name":"n:1","size_bytes":4294967296,"used_bytes":1073741824,"unfinished_bytes":2048,"held_bytes":512,"adopted_objects":7,"keeper":"systemd","protocol":"tcp","weight":0.5,
 "status":"GRACEFULLY_UNMOUNTING","deadline":"2026-05-04T03:02:01.5Z"}]}`
+	tier         = `{"name":"n:1/tier0","size_bytes":1099511627776,"used_bytes":549755813888,"unfinished_bytes":1024,"held_bytes":4096,"adopted_objects":9,"protocol":"tier","weight":1,"status":"OK","absent_since":"2026-05-04T03:02:01Z"}`
+	memory       = `{"name":"n:1","size_bytes":1024,"protocol":"tcp","status":"OK"}`
 	jobRunning   = `{"success":true,"job_id":"7-8","status_name":"RUNNING","segments":["n:1"],"succeeded_units":10,"active_units":4,"blocked_units":2,"migrated_bytes":40960}`
 	jobFailed    = `{"success":true,"job_id":"7-8","status_name":"FAILED","segments":["n:1"],"failed_units":1,"message":"no space anywhere"}`
 	jobSucceeded = `{"success":true,"job_id":"7-8","status_name":"SUCCEEDED","segments":["n:1"],"succeeded_units":16,"migrated_bytes":65536}`
@@ -77,6 +81,8 @@ func TestAdminVerbs(t *testing.T) {
 			"  protected  by a hard pin, until it is removed; by a read, for another 4.5s; by a soft pin, for another 1m0s\n", `  group      "g": read and evicted together`,
 			"  writer     client 0-5\n", "  last read  client 0-6, at 2026-05-04T03:02:02Z (", "  a copy or move of it is in progress\n", "  copy 1     COMPLETE, 5.00 KB\n",
 			`               "n:2" at 0x9000, 1.00 KB from byte 4096 (tcp)`}},
+		{args: "why page-3", answers: map[string][]string{"GET /api/v1/why": {whyTier}}, asked: "GET /api/v1/why?key=page-3",
+			out: []string{"  copy 1     COMPLETE, 5.00 KB\n               storage tier \"tier0\" of node \"n:1\", 5.00 KB\n"}},
 		{args: "why page-2", answers: map[string][]string{"GET /api/v1/why": {whyEvicted}}, asked: "GET /api/v1/why?key=page-2",
 			out: []string{`"page-2": evicted, at 2026-05-04T03:02:01Z (`, "  it made space for others\n", "  the master remembers what was removed since 2026-05-04T02:00:00Z\n"}},
 		{args: "why nothing", asked: "GET /api/v1/why?key=nothing", code: command.ExitNotFound, stderr: "mooncake: OBJECT_NOT_FOUND: master: why: nothing here\n"},
@@ -85,6 +91,15 @@ func TestAdminVerbs(t *testing.T) {
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[{"name":"n:2","status":"OK","absent_since":"2026-05-04T03:02:01Z"}]}`}},
 			asked: "GET /api/v1/segments", out: []string{`"n:2"    ABSENT  `}},
 		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[]}`}}, asked: "GET /api/v1/segments", out: []string{"no segment is mounted"}},
+		{args: "admin segments", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[` + tier + "," + memory + `]}`}}, asked: "GET /api/v1/segments",
+			out: []string{"UNTIL\n\"n:1\"    OK      0 B   1.00 KB", "\n\nTIER         NODE   STATUS  USED", "\n\"n:1/tier0\"  "}},
+		{args: "admin tiers", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[` + memory + "," + tier + `]}`}}, asked: "GET /api/v1/segments",
+			out: []string{"TIER         NODE   STATUS  USED       SIZE     FULL   WRITING  HELD     ADOPTED  ABSENT SINCE\n" +
+				"\"n:1/tier0\"  \"n:1\"  ABSENT  512.00 GB  1.00 TB  50.0%  1.00 KB  4.00 KB  9        2026-05-04T03:02:01Z\n"}},
+		{args: "admin tiers", answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[` + memory + `]}`}}, asked: "GET /api/v1/segments",
+			out: []string{"no storage tier is mounted"}},
+		{args: "admin summary", answers: map[string][]string{"GET /api/v1/summary": {`{"success":true,"data":{"now":{"tier_used_bytes":1024,"tier_capacity_bytes":4096}}}`}}, asked: "GET /api/v1/summary",
+			out: []string{"tiers      1.00 KB of 4.00 KB (25.0%)\n"}},
 		{args: "admin summary", answers: map[string][]string{"GET /api/v1/summary": {figures}}, asked: "GET /api/v1/summary",
 			out: []string{"leader, serving\n", "memory     1.00 KB of 4.00 KB (25.0%)", "reads      4 keys, 75.0% found", "evicted    7 objects, 2.00 KB"}},
 		{args: "admin drain start n:1 --to n:2 --moves 8", answers: map[string][]string{"POST /api/v1/drain_jobs": {`{"success":true,"job_id":"7-8"}`}},
@@ -147,6 +162,24 @@ func TestAdminVerbs(t *testing.T) {
 			var v any
 			require.NoError(t, json.Unmarshal(stdout.Bytes(), &v), stdout)
 		})
+	}
+}
+
+// TestTiersOnly: 'admin tiers -o json' has the tiers and no memory, and is a list where there are none.
+func TestTiersOnly(t *testing.T) {
+	for answer, want := range map[string]int{memory + "," + tier: 1, memory: 0} {
+		port := &adminPort{answers: map[string][]string{"GET /api/v1/segments": {`{"success":true,"data":[` + answer + `]}`}}}
+		srv := httptest.NewServer(port)
+		e, stdout, stderr := clitest.New()
+		assert.Equal(t, 0, cli.Run(e, append([]string{"mooncake", "admin", "tiers", "-o", "json"}, poolOf(t, srv.Listener.Addr())...)), stderr)
+		srv.Close()
+		var got []map[string]any
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &got))
+		require.NotNil(t, got)
+		require.Len(t, got, want)
+		for _, x := range got {
+			require.Equal(t, "tier", x["protocol"])
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // NewWhy makes the verb why.
@@ -23,8 +24,9 @@ func NewWhy(env *command.Env) *cobra.Command {
 		Short: "Explain a key: where its object is and what protects it, or when and why it was removed",
 		Long: `Explains the state of one key: whether its object can be read, where its bytes lie, which
 clients wrote and read it, and what protects it from eviction; or when and why the object was
-evicted, removed or lost. The query changes nothing: it grants no lease and does not count as
-a use. The master remembers removed keys only for a while.`,
+evicted, removed or lost. A copy on a storage tier is named with its node and tier. The query
+changes nothing: it grants no lease and does not count as a use. The master remembers removed
+keys only for a while.`,
 		Example: `  mooncake why model/page-1
   mooncake why model/page-1 --tenant team-a --master 10.0.0.1:50051
   mooncake why model/page-1 -o json`,
@@ -76,6 +78,11 @@ func writeStory(w io.Writer, s rest.Story, now time.Time) {
 	for i, r := range o.Replicas {
 		fmt.Fprintf(w, "  copy %d     %s, %s\n", i+1, r.Status, metrics.Bytes(r.Size))
 		for _, p := range r.Parts {
+			if p.Protocol == model.ProtocolTier {
+				node, tier := model.SplitTier(p.Segment)
+				fmt.Fprintf(w, "               storage tier %q of node %q, %s\n", tier, node, metrics.Bytes(p.Size))
+				continue
+			}
 			fmt.Fprintf(w, "               %q at %s, %s from byte %d (%s)\n", p.Segment, p.Address, metrics.Bytes(p.Size), p.Offset, p.Protocol)
 		}
 	}

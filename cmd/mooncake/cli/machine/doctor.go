@@ -23,9 +23,9 @@ func Doctor(env *command.Env) *cobra.Command {
 	cmd := e.doctorOf(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine is fit for a role",
-		Long: `Checks huge pages, memory and its limits, NUMA, RDMA devices, ports, clock and plugin folders,
-and whether master and metadata service answer. For each check it prints the finding, why it
-matters, and how to correct it. It changes nothing. Give the role, its file and its flags to
+		Long: `Checks huge pages, memory and its limits, NUMA, RDMA devices, the folders of storage tiers, ports,
+clock and plugin folders, and whether master and metadata service answer. For each check it prints
+the finding, why it matters, and how to correct it. It changes nothing. Give the role, its file and its flags to
 check the configuration with which it will run.
 
 Exit codes: 0 all checks passed, perhaps with warnings; 1 a check failed; 2 wrong arguments or
@@ -33,6 +33,7 @@ settings.`,
 		Example: `  mooncake doctor
   mooncake doctor store --config pool.yaml
   mooncake doctor store --global_segment_size 64GB --protocol rdma --use_hugepage
+  mooncake doctor store --enable_offload --ssd_offload_path /mnt/nvme0
   mooncake doctor master --rpc_port 50051 -o json`,
 	}, config.RoleAll)
 	for _, role := range []config.Role{config.RoleMaster, config.RoleMetadata, config.RoleStore, config.RoleClient} {
