@@ -34,8 +34,8 @@ type memberParams struct {
 	Log    *slog.Logger
 	Keep   Keep `optional:"true"`
 	// Catalog opens the storage tiers of a node.
-	Catalog *pluginhost.Catalog `optional:"true"`
-	Tiers   store.Tiers         `optional:"true"`
+	Catalog *pluginhost.Catalog
+	Tiers   store.Tiers `optional:"true"`
 }
 
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {

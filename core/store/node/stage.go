@@ -30,18 +30,20 @@ func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Stagin
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
 	out := model.Staging{TTL: n.cfg.Tiers.StagingTTL, Parts: make([]model.Result[model.Part], len(reads))}
-	buffers := make([]*memory.Buffer, len(reads))
+	buffers, t0 := make([]*memory.Buffer, len(reads)), time.Now()
 	var all sync.WaitGroup
 	for i := range reads {
 		all.Go(func() { buffers[i], out.Parts[i].Value, out.Parts[i].Err = n.stage(ctx, &reads[i]) })
 	}
 	all.Wait()
 	var lent []*memory.Buffer
-	for _, b := range buffers {
+	bytes := uint64(0)
+	for i, b := range buffers {
 		if b != nil {
-			lent = append(lent, b)
+			lent, bytes = append(lent, b), bytes+reads[i].Length
 		}
 	}
+	n.saves.ssd.done(&n.saves.ssd.read, len(lent), bytes, t0)
 	if len(lent) > 0 {
 		out.ID = n.staging.keep(lent, n.cfg.Tiers.StagingTTL)
 	}
