@@ -224,6 +224,20 @@ func tierPolicy(promoteAt uint32) *model.TierPolicy {
 	return &model.TierPolicy{PromoteAt: promoteAt, QueueLimit: 1000}
 }
 
+// TestTierKeepsStripedObjects: an object whose copy in memory lies in several extents is kept on the tier in one.
+func TestTierKeepsStripedObjects(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers = tierPolicy(0) })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20, 8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	value := content("k", 12<<20)
+	require.NoError(t, m.Put(context.Background(), "k", value, model.DefaultReplicateConfig()))
+	m.saved(t, 1)
+	o, err := m.query("k")
+	require.NoError(t, err)
+	require.NotEmpty(t, o.Replicas[0].More, "the copy in memory is striped")
+	require.True(t, bytes.Equal(value, m.staged(t, "k")))
+	require.Equal(t, 1, m.count(t, "mooncake_node_tier_saved_total"))
+}
+
 // TestUnmountTiers: what lies on the tier only is gone for the pool at once, and nothing is saved any more. Peers that know
 // where it lies go on reading. The next process has it again.
 func TestUnmountTiers(t *testing.T) {

@@ -154,8 +154,8 @@ func (s *saver) run(ctx context.Context) {
 // copy saves or promotes one object.
 func (s *saver) copy(ctx context.Context, x saving) {
 	e, ok, err := s.ledgerOf(x.from).Find(x.put)
-	if err != nil || !ok || e.State != ledger.Complete || e.Parts != 1 {
-		return // It went, or it is a part of an object.
+	if err != nil || !ok || e.State != ledger.Complete || e.Part != 0 {
+		return // It went, or the node that has the first stripe of the object saves it.
 	}
 	tenant, key, ok := model.SplitKey(e.Name)
 	if !ok {
