@@ -88,4 +88,4 @@ def test_copies(native: ModuleType) -> None:
     for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert type(again) is ReplicaDescriptor
         assert fields(again) == (3, 1 << 63, 5, "h:1", True)
-        assert repr(again) == "<ReplicaDescriptor: memory, COMPLETE>"
+        assert repr(again) == "<ReplicaDescriptor: local disk, COMPLETE>"
