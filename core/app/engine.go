@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -85,7 +86,7 @@ func (e *Engine) release() bool {
 // shared hides from a node that the engine is not its own.
 type shared struct{ assembly.Running }
 
-// share is this engine as the engine of another composition.
+// share is this engine as the engine of another composition, which has a catalog of its own for its other plugins.
 func (e *Engine) share() fx.Option {
 	hold := func() error {
 		if !e.Hold() {
@@ -93,7 +94,7 @@ func (e *Engine) share() fx.Option {
 		}
 		return nil
 	}
-	return assembly.SharedModule(shared{e.running}, hold, e.Close)
+	return fx.Options(pluginhost.Module(), assembly.SharedModule(shared{e.running}, hold, e.Close))
 }
 
 // Name is the segment under which this process publishes.

@@ -146,7 +146,7 @@ func (s *Service) gauges() metrics.Gauges {
 	}
 	v := s.registry.View()
 	g := metrics.Gauges{
-		Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(),
+		Used: v.Used(), Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(), InMemory: s.table.InMemory(), Stored: s.table.Stored(),
 		Clients: s.clients.Len(), WritingBytes: s.table.WritingBytes(), HeldBytes: s.pool.HeldBytes(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
 	}
 	g.KVEvents = s.KVEvents()
@@ -156,7 +156,14 @@ func (s *Service) gauges() metrics.Gauges {
 		g.Tenants, g.TenantCapacity = s.usage.List(), s.usage.Totals().Capacity
 	}
 	names := map[string]metrics.SegmentGauge{}
+	for _, m := range v.Tiers {
+		g.TierUsed += m.Used()
+		g.TierCapacity += m.Size
+	}
 	for _, m := range v.All {
+		if m.OnTier() {
+			continue
+		}
 		n, seen := names[m.Name]
 		if w := m.Weight(); !seen || w < n.Weight {
 			n.Weight = w
@@ -164,12 +171,6 @@ func (s *Service) gauges() metrics.Gauges {
 		n.Name = m.Name
 		n.Used += m.Used()
 		n.Capacity += m.Size
-		if m.OnTier() {
-			g.TierUsed += m.Used()
-			g.TierCapacity += m.Size
-		} else {
-			g.Used += m.Used()
-		}
 		names[m.Name] = n
 	}
 	g.Segments = slices.Collect(maps.Values(names))

@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -74,19 +75,14 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 
 func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
 	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
-	out, bytes := s.read(op, c, keys, g)
-	failed := 0
-	for i := range out {
-		if out[i].Err != nil {
-			failed++
-		}
-	}
-	hits := len(keys) - failed
-	s.counters.Get.Done(len(keys), failed)
+	out, n := s.read(op, c, keys, g)
+	s.counters.Get.Done(len(keys), len(keys)-n.mem-n.tier)
 	s.counters.Gets.Add(len(keys))
-	s.counters.ValidGets.Add(hits)
-	s.counters.MemHits.Add(hits)
-	s.counters.MemHitBytes.AddBytes(bytes)
+	s.counters.ValidGets.Add(n.mem + n.tier)
+	s.counters.MemHits.Add(n.mem)
+	s.counters.MemHitBytes.AddBytes(n.memBytes)
+	s.counters.TierHits.Add(n.tier)
+	s.counters.TierHitBytes.AddBytes(n.tierBytes)
 	return out
 }
 
@@ -109,7 +105,23 @@ func (s *Service) defaultScope() scope {
 	return scope{tenant: model.DefaultTenant, on: s.tenants != nil}
 }
 
-func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (out []model.Result[model.Object], bytes uint64) {
+// hits are reads that were answered with a copy in memory, and those with copies on storage tiers only.
+type hits struct {
+	mem, tier           int
+	memBytes, tierBytes uint64
+}
+
+func (h *hits) add(o *model.Object) {
+	if slices.ContainsFunc(o.Replicas, func(r model.Replica) bool { return !r.OnTier() }) {
+		h.mem++
+		h.memBytes += o.Size
+	} else {
+		h.tier++
+		h.tierBytes += o.Size
+	}
+}
+
+func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (out []model.Result[model.Object], found hits) {
 	out = make([]model.Result[model.Object], len(keys))
 	// One backing array for the common case of one copy a key.
 	buf := make([]model.Replica, 0, len(keys))
@@ -135,7 +147,7 @@ func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (o
 		if g.Lease != 0 {
 			out[i].Value.LeaseTTL = s.cfg.LeaseTTL
 		}
-		bytes += out[i].Value.Size
+		found.add(&out[i].Value)
 	}
-	return out, bytes
+	return out, found
 }

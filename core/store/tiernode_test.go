@@ -17,6 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
 )
 
@@ -364,4 +365,95 @@ func TestStopSavesTheRest(t *testing.T) {
 	p.boot()
 	m = p.member("a", memberOptions{segments: []uint64{64 << 20}, node: p.tiered(d, nil)})
 	m.there(t, n, n)
+}
+
+// TestTierKeepsStripedObjects: an object whose copy in memory lies in several extents is kept on the tier in one.
+func TestTierKeepsStripedObjects(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers = tierPolicy(0) })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20, 8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	value := content("k", 12<<20)
+	require.NoError(t, m.Put(context.Background(), "k", value, model.DefaultReplicateConfig()))
+	m.saved(t, 1)
+	o, err := m.query("k")
+	require.NoError(t, err)
+	require.NotEmpty(t, o.Replicas[0].More, "the copy in memory is striped")
+	require.True(t, bytes.Equal(value, m.staged(t, "k")))
+	require.Equal(t, 1, m.count(t, "mooncake_node_tier_saved_total"))
+}
+
+// TestUnmountTiers: what lies on the tier only is gone for the pool at once, and nothing is saved any more. Peers that know
+// where it lies go on reading. The next process has it again.
+func TestUnmountTiers(t *testing.T) {
+	ctx := context.Background()
+	const n = 12
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+	m.fill(t, n)
+	require.Equal(t, n, m.count(t, "mooncake_ssd_write_ops_total"))
+	require.Equal(t, n<<20, m.count(t, "mooncake_ssd_write_bytes_total"))
+	var only, known model.Object // on the tier only, and in memory
+	var onlyKey string
+	for i := range n {
+		k := fmt.Sprint("key", i)
+		o, err := m.query(k)
+		require.NoError(t, err)
+		if len(o.Replicas) == 1 {
+			only, onlyKey = o, k
+		} else {
+			known = o
+		}
+	}
+	require.Len(t, only.Replicas, 1)
+	require.Len(t, known.Replicas, 2)
+
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- m.node.UnmountTiers(until, time.Hour) }()
+	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, onlyKey); return err == nil && !ok }, 20*time.Second, time.Millisecond)
+	select {
+	case err := <-done:
+		t.Fatal("it did not wait for the grace", err)
+	default:
+	}
+	r := only.Replicas[0]
+	got, err := m.node.Stage(ctx, []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: only.Size, Length: only.Size}})
+	require.NoError(t, err)
+	require.NoError(t, got.Parts[0].Err)
+	require.NoError(t, m.node.Release(ctx, got.ID))
+	require.Equal(t, 1, m.count(t, "mooncake_ssd_read_ops_total"))
+	require.Equal(t, 1<<20, m.count(t, "mooncake_ssd_read_bytes_total"))
+	require.Equal(t, n+1, m.count(t, "mooncake_ssd_total_ops_total"))
+	cancel()
+	require.NoError(t, <-done)
+	require.NoError(t, m.node.UnmountTiers(ctx, time.Hour), "there is no tier any more, and nothing to wait for")
+
+	for i := range n {
+		k := fmt.Sprint("new", i)
+		require.NoError(t, m.Put(ctx, k, content(k, 1<<20), model.DefaultReplicateConfig()), "it is evicted without being saved")
+	}
+	require.Equal(t, n, m.count(t, "mooncake_node_tier_saved_total"))
+	require.True(t, m.node.Mounted())
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(m.node.UnmountTiers(ctx, -1)))
+
+	m.stop()
+	m = p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, onlyKey); return err == nil && ok }, 20*time.Second, time.Millisecond)
+	require.True(t, bytes.Equal(content(onlyKey, 1<<20), m.staged(t, onlyKey)))
+}
+
+// TestUnmountTiersOfASilentMaster: the tiers stay if the master does not know that they went.
+func TestUnmountTiersOfASilentMaster(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	m.fill(t, 1)
+	p.kill()
+	require.Error(t, m.node.UnmountTiers(context.Background(), 0))
+	p.boot()
+	require.Eventually(t, func() bool {
+		return m.Put(context.Background(), "k", []byte("v"), model.DefaultReplicateConfig()) == nil
+	}, 20*time.Second, time.Millisecond)
+	m.saved(t, 2)
+	require.NoError(t, m.node.UnmountTiers(context.Background(), 0))
 }

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MCK_ABI 4
+#define MCK_ABI 5
 #define MCK_INVALID_PARAMS (-600)
 
 typedef int64_t mck_handle;
@@ -134,9 +134,10 @@ void mck_store_exist(mck_handle s, mck_texts keys, int64_t *results); /* 1, 0 or
 void mck_store_size(mck_handle s, mck_texts keys, int64_t *results);  /* bytes or a code */
 /* Where objects lie. counts gets how many replicas each key has, 0 for one that has none or
  * failed. The blob is numbers of 64 bits: how many endpoints there are and where the text of each
- * ends, then for each replica, key by key, its status, size, address, and which of the
- * endpoints has it. The texts of the endpoints follow. Without any replica there is no blob. */
-#define MCK_REPLICA_NUMBERS 4
+ * ends, then for each replica, key by key, its status, size, address, which of the endpoints
+ * has it, and 1 if it lies on a storage tier, 0 if in memory. The texts of the endpoints follow.
+ * Without any replica there is no blob. */
+#define MCK_REPLICA_NUMBERS 5
 mck_blob mck_store_replicas(mck_handle s, mck_texts keys, uint64_t *counts);
 void mck_store_remove(mck_handle s, mck_texts keys, int32_t force, int64_t *results);
 int64_t mck_store_remove_regex(mck_handle s, const char *expr, uint64_t len, int32_t force); /* how many, or a code */

@@ -2,7 +2,9 @@ package rest
 
 import (
 	"bufio"
+	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +19,13 @@ type replica struct {
 	Endpoint string `json:"transport_endpoint_"`
 }
 
-// replicas lists every part of every copy.
+// replicas lists every part of every copy in memory.
 func replicas(o model.Object) []replica {
 	out := make([]replica, 0, len(o.Replicas))
 	for i := range o.Replicas {
+		if o.Replicas[i].OnTier() {
+			continue
+		}
 		for _, p := range o.Replicas[i].Parts {
 			out = append(out, replica{Size: p.Size, Address: p.Address, Protocol: p.Protocol, Endpoint: p.Endpoint})
 		}
@@ -75,12 +80,44 @@ func (h *handler) query(r *http.Request) (o model.Object, err error) {
 // keyAnswer is one key of batchQueryKeys. The kinds of replicas that do not exist here
 // are null.
 type keyAnswer struct {
-	OK        bool      `json:"ok"`
-	Error     *string   `json:"error"`
-	Values    []replica `json:"values"`
-	Disk      []replica `json:"disk_values"`
-	LocalDisk []replica `json:"local_disk_values"`
-	NoF       []replica `json:"nof_values"`
+	OK        bool        `json:"ok"`
+	Error     *string     `json:"error"`
+	Values    []replica   `json:"values"`
+	Disk      []replica   `json:"disk_values"`
+	LocalDisk []localDisk `json:"local_disk_values"`
+	NoF       []replica   `json:"nof_values"`
+}
+
+// localDisk is a copy on a storage tier.
+type localDisk struct {
+	Client   string `json:"client_id"`
+	Size     uint64 `json:"object_size"`
+	Endpoint string `json:"transport_endpoint"`
+}
+
+// localDisks lists the copies on storage tiers, nil for none. owners are the clients of the tiers.
+func localDisks(o model.Object, owners map[model.SegmentID]model.ClientID) (out []localDisk) {
+	for i := range o.Replicas {
+		if r := &o.Replicas[i]; r.OnTier() {
+			out = append(out, localDisk{Client: owners[r.SegmentID].String(), Size: o.Size, Endpoint: r.Endpoint})
+		}
+	}
+	return out
+}
+
+// tierOwners returns the clients of the storage tiers, nil if none of the objects lies on one.
+func (h *handler) tierOwners(ctx context.Context, objects []model.Result[model.Object]) (map[model.SegmentID]model.ClientID, error) {
+	if !slices.ContainsFunc(objects, func(o model.Result[model.Object]) bool { return localDisks(o.Value, nil) != nil }) {
+		return nil, nil //nolint:nilnil // There are none.
+	}
+	list, err := h.master.Segments(ctx)
+	owners := map[model.SegmentID]model.ClientID{}
+	for _, s := range list {
+		if s.OnTier() {
+			owners[s.ID] = s.Client
+		}
+	}
+	return owners, err
 }
 
 // batchQueryKeys reads without a lease. A key that is asked for twice appears once.
@@ -100,8 +137,14 @@ func (h *handler) batchQueryKeys(w http.ResponseWriter, r *http.Request) {
 		sendJSON(w, http.StatusBadRequest, plainFailure{Error: "No keys provided. Use ?keys=key1,key2,..."})
 		return
 	}
+	found := h.master.PeekReplicas(keys)
+	owners, err := h.tierOwners(r.Context(), found)
+	if err != nil {
+		h.sendError(w, r, err)
+		return
+	}
 	data := make(map[string]keyAnswer, len(keys))
-	for i, res := range h.master.PeekReplicas(keys) {
+	for i, res := range found {
 		if i >= len(keys) {
 			break
 		}
@@ -110,7 +153,7 @@ func (h *handler) batchQueryKeys(w http.ResponseWriter, r *http.Request) {
 			data[keys[i]] = keyAnswer{Error: &name}
 			continue
 		}
-		data[keys[i]] = keyAnswer{OK: true, Values: replicas(res.Value)}
+		data[keys[i]] = keyAnswer{OK: true, Values: replicas(res.Value), LocalDisk: localDisks(res.Value, owners)}
 	}
 	sendData(w, data)
 }

@@ -186,6 +186,25 @@ func TestStriped(t *testing.T) {
 		`{"size_":1024,"buffer_address_":36864,"protocol_":"tcp","transport_endpoint_":"10.0.0.7:12300"}]}`, ask(full(), "GET", "/query_key?key=page-1").Body.String())
 }
 
+// TestCopiesOnStorageTiers: they are listed beside those in memory, with the client that has them, and nowhere as memory.
+func TestCopiesOnStorageTiers(t *testing.T) {
+	m := newFake()
+	tier := model.SegmentInfo{Segment: model.Segment{ID: model.SegmentID{Hi: 1, Lo: 2}, Name: "n:1/tier0", Size: 1 << 30, Protocol: model.ProtocolTier}, Client: model.ClientID{Hi: 7, Lo: 1<<64 - 1}, Status: model.SegmentOK}
+	m.keys, m.segments = []model.Key{"k"}, []model.SegmentInfo{{Segment: model.Segment{Name: "n:1", Size: 4096}, Status: model.SegmentOK}, tier}
+	m.replica = model.Replica{Part: model.Part{SegmentID: tier.ID, Segment: tier.Name, Endpoint: "10.0.0.7:4711", Protocol: model.ProtocolTier, Address: 1 << 62, Size: 4096}}
+	assert.Equal(t, `{"success":true,"data":{"k":{"ok":true,"error":null,"values":[],"disk_values":null,`+
+		`"local_disk_values":[{"client_id":"7-18446744073709551615","object_size":4096,"transport_endpoint":"10.0.0.7:4711"}],"nof_values":null}}}`,
+		ask(m, "GET", "/batch_query_keys?keys=k").Body.String())
+	assert.Equal(t, `{"success":true,"data":[]}`, ask(m, "GET", "/query_key?key=k").Body.String())
+	assert.Equal(t, "n:1\n", ask(m, "GET", "/get_all_segments").Body.String())
+	detail := ask(m, "GET", "/get_segments_detail").Body.String()
+	assert.Contains(t, detail, `"total_segments":1`)
+	assert.NotContains(t, detail, "tier")
+	assert.Contains(t, ask(m, "GET", "/api/v1/segments").Body.String(), "n:1/tier0")
+	m.err = errs.New(errs.UnavailableInCurrentStatus, "master", "it does not lead")
+	assert.Equal(t, 409, ask(m, "GET", "/batch_query_keys?keys=k").Code)
+}
+
 func TestPagesOfKeys(t *testing.T) {
 	m := newFake()
 	m.keys = []string{"a\xff+ ", "b", "c"}

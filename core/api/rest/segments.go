@@ -77,8 +77,8 @@ func (h *handler) segmentsDetail(w http.ResponseWriter, r *http.Request) {
 		Segments []segmentDetail `json:"segments"`
 	}{Segments: make([]segmentDetail, 0, len(list))}
 	for _, s := range list {
-		if !s.AbsentSince.IsZero() {
-			continue
+		if !s.AbsentSince.IsZero() || s.OnTier() {
+			continue // As upstream lists memory.
 		}
 		out.Total++
 		d := segmentDetail{

@@ -24,6 +24,7 @@ func TestWhatTheProgramGivesComesBeforeTheEnvironment(t *testing.T) {
 	r, log, err := load([]string{
 		"MOONCAKE_STORE_LOCAL_HOSTNAME=ours", "MC_RPC_TIMEOUT_MS=1234", "MOONCAKE_MASTER=elsewhere:1", "MOONCAKE_GLOBAL_SEGMENT_SIZE=no size",
 		"MOONCAKE_CONFIG_PATH=/does/not/exist.json", "MOONCAKE_DEVICE={\"0\": \"mlx5_0\"}", "MOONCAKE_OFFLOAD_ENABLED=true",
+		"MOONCAKE_OFFLOAD_FILE_STORAGE_PATH=/nvme",
 	}, map[string]string{"local_hostname": "given", "protocol": "rdma"})
 	require.NoError(t, err)
 	s := r.Config.Store
@@ -31,6 +32,8 @@ func TestWhatTheProgramGivesComesBeforeTheEnvironment(t *testing.T) {
 	assert.EqualValues(t, 1234, s.RPCTimeout.Milliseconds())
 	assert.Equal(t, "127.0.0.1:50051", s.MasterServerAddress, "only the program gives the master")
 	assert.Empty(t, s.DeviceNames)
+	assert.False(t, s.EnableOffload)
+	assert.Equal(t, []string{"/nvme"}, s.SSDOffloadPath, "it has an effect once the program turns offloading on")
 	assert.Equal(t, []string{"shm", "rdma", "tcp"}, s.Transports)
 	assert.Empty(t, log)
 }

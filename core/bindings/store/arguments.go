@@ -129,10 +129,10 @@ func (a *argumentReader) httpServer() {
 	a.flags["http_port"] = strings.TrimSpace(port)
 }
 
+// offload reads whether the node has storage tiers. Without a path that of the environment applies.
 func (a *argumentReader) offload() {
-	if a.flag("enable_ssd_offload") && a.err == nil {
-		a.err = errs.New(errs.NotSupported, "enable_ssd_offload", "there is no SSD tier in this version; leave it off")
-	}
+	a.flags["enable_offload"] = strconv.FormatBool(a.flag("enable_ssd_offload"))
+	a.text("ssd_offload_path", "ssd_offload_path", true)
 }
 
 // flag reads a bool. An invalid value is false, with a warning.

@@ -67,8 +67,17 @@ func TestArgumentsThatCannotBe(t *testing.T) {
 		_, _, err = arguments(given(map[string]string{"enable_client_http_server": "False", "client_http_port": port}), false)
 		assert.NoError(t, err, "without a server a port means nothing")
 	}
-	_, _, err := arguments(given(map[string]string{"enable_ssd_offload": "True"}), false)
-	assert.ErrorIs(t, err, errs.NotSupported.Err())
+}
+
+func TestSSDOffload(t *testing.T) {
+	flags, _, err := arguments(given(map[string]string{"enable_ssd_offload": "True", "ssd_offload_path": "/nvme"}), false)
+	require.NoError(t, err)
+	assert.Equal(t, "true", flags["enable_offload"])
+	assert.Equal(t, "/nvme", flags["ssd_offload_path"])
+	flags, _, err = arguments(given(map[string]string{"ssd_offload_path": ""}), true)
+	require.NoError(t, err)
+	assert.Equal(t, "false", flags["enable_offload"])
+	assert.NotContains(t, flags, "ssd_offload_path", "that of the environment applies")
 }
 
 func TestThePositionalFormHasPlainNumbers(t *testing.T) {

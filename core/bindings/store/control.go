@@ -26,10 +26,11 @@ import (
 //	unmount_segment {segment_ids, grace_period_seconds}
 //	unmount_and_free_segment            the same: allocated or mapped memory is freed with its segment
 //	unmount_local_disk_segment {grace_period_seconds}
-//	                                    -101: there is no disk tier
+//	                                    0 also if the node has no storage tier
 //	alloc_from_mem_pool {size}          address: memory that is registered, and lives until the store closes
 //	refuse {why}                        -600, with this reason: an error that the caller found before it called
-//	get_offload_rpc_read_count {}       count: 0, since there is no disk tier
+//	get_offload_rpc_read_count {}       count: of the calls that had nodes stage what lies on storage
+//	                                    tiers; 0 for a dummy client, whose mooncake_client makes them
 //
 // The answer of a store that is not set up is -600. For the methods of segments it is -1, also with
 // a dummy client.
@@ -83,11 +84,11 @@ func (s *Store) methods(name string) method {
 	case "unmount_segment", "unmount_and_free_segment":
 		return withNode(s, unmount)
 	case "unmount_local_disk_segment":
-		return withNode(s, unmountDisk)
+		return withNode(s, unmountTiers)
 	case "alloc_from_mem_pool":
 		return withPool(s, s.allocate)
 	case "get_offload_rpc_read_count":
-		return withPool(s, func(context.Context, *opened, none) (fields, error) { return fields{"count": 0}, nil })
+		return withPool(s, countStageCalls)
 	case "refuse":
 		return refuse
 	default:

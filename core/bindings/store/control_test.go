@@ -55,9 +55,10 @@ func TestWhereObjectsLie(t *testing.T) {
 		s.Replicas([]string{"k", "none", "l", "k"}, &where, counts)
 		assert.Equal(t, []uint64{1, 0, 1, 1}, counts)
 		assert.Contains(t, s.LastError(), "none")
-		require.Len(t, where.Rows, 12)
+		require.Len(t, where.Rows, 3*store.PerReplica)
 		for i, place := range []uint64{0, 1, 0} {
-			r := where.Rows[4*i:]
+			r := where.Rows[store.PerReplica*i:]
+			assert.Zero(t, r[4], "it is in memory")
 			assert.EqualValues(t, 3, r[0])
 			assert.EqualValues(t, 5, r[1])
 			assert.NotZero(t, r[2])

@@ -112,8 +112,9 @@ func unmount(ctx context.Context, o *opened, a struct {
 	IDs   []string `json:"segment_ids"`
 	Grace uint64   `json:"grace_period_seconds"`
 }) (fields, error) {
-	if a.Grace > uint64(math.MaxInt64/int64(time.Second)) {
-		return nil, errs.New(errs.InvalidParams, "unmount segment", "a grace of %d s is longer than there is time", a.Grace)
+	grace, err := graceOf("unmount segment", a.Grace)
+	if err != nil {
+		return nil, err
 	}
 	ids := make([]model.SegmentID, len(a.IDs))
 	for i, text := range a.IDs {
@@ -123,11 +124,35 @@ func unmount(ctx context.Context, o *opened, a struct {
 		}
 		ids[i] = id
 	}
-	return nil, o.node.Node.UnmountSegments(ctx, ids, time.Duration(a.Grace)*time.Second)
+	return nil, o.node.Node.UnmountSegments(ctx, ids, grace)
 }
 
-// unmountDisk does nothing, since there is no disk tier.
-func unmountDisk(context.Context, *opened, none) (fields, error) { return fields{}, nil }
+// unmountTiers fails with Internal, which is -1, the only error that upstream's method has.
+func unmountTiers(ctx context.Context, o *opened, a struct {
+	Grace uint64 `json:"grace_period_seconds"`
+}) (fields, error) {
+	grace, err := graceOf("unmount local disk segment", a.Grace)
+	if err == nil {
+		err = o.node.Node.UnmountTiers(ctx, grace)
+	}
+	return nil, errs.Wrap(errs.Internal, "", err)
+}
+
+func countStageCalls(_ context.Context, o *opened, _ none) (fields, error) {
+	count := uint64(0)
+	if o.node != nil {
+		count = o.node.Client.StageCalls()
+	}
+	return fields{"count": count}, nil
+}
+
+// graceOf converts seconds.
+func graceOf(op string, seconds uint64) (time.Duration, error) {
+	if seconds > uint64(math.MaxInt64/int64(time.Second)) {
+		return 0, errs.New(errs.InvalidParams, op, "a grace of %d s is longer than there is time", seconds)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
 
 // allocate returns memory that is registered until the store closes.
 func (s *Store) allocate(ctx context.Context, o *opened, a struct {

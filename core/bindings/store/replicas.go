@@ -7,9 +7,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// PerReplica is how many numbers describe a replica: its status, size and address, and the index of
-// its endpoint.
-const PerReplica = 4
+// PerReplica is how many numbers describe a replica: its status, size and address, the index of its
+// endpoint, and 1 if it lies on a storage tier, 0 if in memory.
+const PerReplica = 5
 
 // Located has the replicas of objects in columns, since inference engines ask for hundreds of keys at
 // once. It can be reused.
@@ -24,8 +24,8 @@ type Located struct {
 }
 
 // Replicas finds the replicas of objects. It sets counts to the number of replicas of each key, 0 if
-// there is none or after an error. All replicas are in memory. A striped replica has the address of
-// its first stripe and the size of all stripes.
+// there is none or after an error. A striped replica has the address of its first stripe and the size
+// of all stripes.
 func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
 	clear(counts)
 	to.Rows, to.Endpoints = to.Rows[:0], to.Endpoints[:0]
@@ -52,7 +52,11 @@ func (s *Store) Replicas(keys []string, to *Located, counts []uint64) {
 		}
 		for j := range r.Value.Replicas {
 			m := &r.Value.Replicas[j]
-			to.Rows = append(to.Rows, uint64(m.Status), m.Bytes(), m.Address, to.place(m.Endpoint))
+			tier := uint64(0)
+			if m.OnTier() {
+				tier = 1
+			}
+			to.Rows = append(to.Rows, uint64(m.Status), m.Bytes(), m.Address, to.place(m.Endpoint), tier)
 		}
 		counts[i] = uint64(len(r.Value.Replicas))
 	}

@@ -42,7 +42,8 @@ func (l *list) gauges() {
 	l.gauge("master_key_count", "Number of objects, unfinished puts included.", func(g *Gauges) float64 { return float64(g.Keys) })
 	l.gauge("master_soft_pin_key_count", "Number of objects that are softly pinned.", func(g *Gauges) float64 { return float64(g.SoftPinned) })
 	l.gauge("master_active_clients", "Number of clients that are alive.", func(g *Gauges) float64 { return float64(g.Clients) })
-	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.Readable) })
+	l.gauge("mem_cache_nums_", "Number of readable objects in memory segments.", func(g *Gauges) float64 { return float64(g.InMemory) })
+	l.gauge("file_cache_nums_", "Number of readable objects that have a copy on a storage tier.", func(g *Gauges) float64 { return float64(g.Stored) })
 	l.gauge("master_open_puts", "Number of unfinished puts.", func(g *Gauges) float64 { return float64(g.Keys - g.Readable) })
 	l.gauge("master_followed_segments", "Segments of which a master that does not lead knows what lies there, so that it can take over at once.",
 		func(g *Gauges) float64 { return float64(g.FollowedSegments) })

@@ -40,9 +40,9 @@ type Set struct {
 	// Upserts replaced a value that was there; UpsertsInPlace of them in its own memory.
 	Upserts, UpsertsInPlace Counter
 
-	// MemHits and MemHitBytes are reads that were answered; Gets counts every key asked
-	// for, ValidGets those with a readable copy.
-	MemHits, MemHitBytes, Gets, ValidGets Counter
+	// MemHits and MemHitBytes are reads that were answered with a copy in memory, TierHits and TierHitBytes
+	// those with copies on storage tiers only; Gets counts every key asked for, ValidGets those with a readable copy.
+	MemHits, MemHitBytes, TierHits, TierHitBytes, Gets, ValidGets Counter
 
 	// EvictAttempts are evictions that began, EvictSuccesses those that freed something.
 	EvictAttempts, EvictSuccesses, EvictedKeys, EvictedBytes Counter
@@ -105,11 +105,11 @@ func (s *Set) CreateTask(kind model.CopyKind) *Op {
 
 // Gauges is what a master holds at one moment.
 type Gauges struct {
-	// Used and Capacity are those of memory, TierUsed and TierCapacity those of the storage tiers of nodes, in bytes.
-	Used, Capacity         uint64
-	TierUsed, TierCapacity uint64
-	Segments               []SegmentGauge
-	Keys, Readable         int
+	// Used and Capacity are of memory, as Segments are, TierUsed and TierCapacity of storage tiers.
+	Used, Capacity, TierUsed, TierCapacity uint64
+	Segments                               []SegmentGauge
+	// Readable objects are InMemory, or Stored on a tier, or both.
+	Keys, Readable, InMemory, Stored int
 	// SoftPinned are the objects whose soft pin has not run out.
 	SoftPinned int
 	Clients    int

@@ -34,7 +34,7 @@ func (y *Summary) Text(g Gauges) string {
 	y.mu.Unlock()
 	r := rates{seconds}
 	sections := []string{
-		"Mem Storage: " + usage(g.Used, g.Capacity), "NVMe-oF SSD: 0 B / 0 B", "SSD Storage: " + usage(g.TierUsed, g.TierCapacity),
+		"Mem Storage: " + usage(g.Used, g.Capacity), "NVMe-oF SSD: 0 B / 0 B", "SSD Storage: " + Bytes(g.TierUsed) + " / " + Bytes(g.TierCapacity),
 		fmt.Sprintf("Keys: %d (soft-pinned: %d)", g.Keys, g.SoftPinned),
 		fmt.Sprintf("Clients: %d", g.Clients),
 		"Requests (Success/Total per sec): " + r.ops(y.set.ops(), now.ops, before.ops, "%s=%s"),

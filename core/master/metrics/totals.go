@@ -15,6 +15,8 @@ func (l *list) counters(s *Set) {
 	l.counter("master_upserts_in_place_total", "Number of puts that replaced a value in its own memory.", &s.UpsertsInPlace)
 	l.counter("mem_cache_hit_nums_", "Number of reads answered from memory segments.", &s.MemHits)
 	l.counter("mem_cache_hit_bytes_total", "Bytes of the reads answered from memory segments.", &s.MemHitBytes)
+	l.counter("file_cache_hit_nums_", "Number of reads answered from storage tiers alone.", &s.TierHits)
+	l.counter("file_cache_hit_bytes_total", "Bytes of the reads answered from storage tiers alone.", &s.TierHitBytes)
 	l.counter("valid_get_nums_", "Number of keys read that had a readable copy.", &s.ValidGets)
 	l.counter("total_get_nums_", "Number of keys read.", &s.Gets)
 	for _, tier := range []string{"", "_mem"} {

@@ -8,8 +8,7 @@ const noFeature = "Not supported by this master, always 0."
 func (l *list) unused() {
 	zero := func(*Gauges) float64 { return 0 }
 	for _, name := range []string{
-		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes",
-		"file_cache_nums_", "master_promotion_in_flight",
+		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes", "master_promotion_in_flight",
 		"ha_oplog_last_sequence_id", "ha_oplog_applied_sequence_id", "ha_oplog_standby_lag", "ha_oplog_pending_entries",
 		"ha_pending_mutation_queue_size", "ha_standby_state",
 		"ha_batch_record_committed_queue_depth", "ha_batch_record_callback_queue_depth", "ha_batch_record_last_batch_id",
@@ -21,7 +20,7 @@ func (l *list) unused() {
 		l.op(name, name+" calls; not supported, always 0", new(Op))
 	}
 	names := []string{
-		"file_cache_hit_nums_", "file_cache_hit_bytes_total", "master_snapshot_success", "master_snapshot_fail",
+		"master_snapshot_success", "master_snapshot_fail",
 		"master_successful_evictions_nof", "master_attempted_evictions_nof", "master_evicted_key_count_nof", "master_evicted_size_bytes_nof",
 		"master_nof_segments_unmounted_by_heartbeat_total", "ha_state_transitions_total",
 	}

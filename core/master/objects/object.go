@@ -43,6 +43,8 @@ const (
 	complete flags = 1 << iota
 	hardPin        // never evicted
 	softPin        // complete and softly pinned
+	away           // complete without a copy in memory, and counted so
+	saved          // complete with a copy on a storage tier, and counted so
 )
 
 func (o *object) has(f flags) bool { return o.marks&word(f) != 0 }
@@ -276,6 +278,15 @@ func (o *object) inMemory() bool {
 		return !o.seg.OnTier()
 	}
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && !r.onTier() })
+}
+
+// onTiers reports whether a copy lies in a storage tier. Targets of a copy in progress do not count.
+func (o *object) onTiers() bool {
+	copies := o.several()
+	if copies == nil {
+		return o.seg.OnTier()
+	}
+	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.onTier() })
 }
 
 // stored reports whether a copy in a storage tier can be read.

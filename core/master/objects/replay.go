@@ -53,9 +53,10 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 // listed reports whether the policy should know an object.
 func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
 
-// relist tells the policy that an object has come into memory, or has left it, since it was listed or not. The caller
-// holds the lock of the shard.
+// relist tells the policy that an object has come into memory, or has left it, since it was listed or not, and counts
+// it so. The caller holds the lock of the shard.
 func (t *Table) relist(i int, s *shard, o *object, was bool) {
+	t.recount(o)
 	switch now := o.listed(); {
 	case now && !was:
 		o.setRank(t.note(i, s, t.insert(idOf(i, o), o)))

@@ -96,7 +96,7 @@ func (w *word) put(at, width uint, v uint64) {
 // last event that moved the object in the eviction order, enough of it for a million events
 // a second over 500 years.
 const (
-	flagBits = 3
+	flagBits = 5
 	typeAt   = flagBits
 	typeBits = 4
 	kindAt   = typeAt + typeBits

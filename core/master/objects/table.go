@@ -42,6 +42,8 @@ type Table struct {
 	seq      atomic.Uint64
 	count    atomic.Int64
 	readable atomic.Int64
+	away     atomic.Int64 // of them, those without a copy in memory
+	saved    atomic.Int64 // of them, those with a copy on a storage tier
 	soft     atomic.Int64
 	writing  atomic.Int64
 	pinned   atomic.Int64
@@ -106,6 +108,12 @@ func (t *Table) Len() int { return int(t.count.Load()) }
 
 // Readable returns how many objects have been written completely.
 func (t *Table) Readable() int { return int(t.readable.Load()) }
+
+// InMemory returns how many readable objects have a copy in memory, and Stored how many have one on a storage tier.
+func (t *Table) InMemory() int { return max(0, int(t.readable.Load()-t.away.Load())) }
+
+// Stored is the counterpart of InMemory.
+func (t *Table) Stored() int { return int(t.saved.Load()) }
 
 // SoftPinned returns how many readable objects are softly pinned.
 func (t *Table) SoftPinned() int { return int(t.soft.Load()) }
@@ -208,6 +216,7 @@ func (t *Table) regrown(s *shard, o *object, by int64) {
 func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 	o.set(complete)
 	t.readable.Add(1)
+	t.recount(o)
 	if o.has(hardPin) {
 		t.pinned.Add(int64(o.size()))
 	} else {
@@ -223,6 +232,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	tell = tell && o.listed()
 	o.clear(complete)
 	t.readable.Add(-1)
+	t.recount(o)
 	if o.has(hardPin) {
 		t.pinned.Add(-int64(o.size()))
 	} else {
@@ -236,6 +246,22 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	case tell:
 		t.note(i, s, evict.Event{Op: evict.Remove, ID: idOf(i, o)})
 	}
+}
+
+// recount counts an object as one in memory, on a storage tier, both or neither.
+func (t *Table) recount(o *object) {
+	count := func(as flags, is bool, n *atomic.Int64) {
+		switch {
+		case is && !o.has(as):
+			o.set(as)
+			n.Add(1)
+		case !is && o.has(as):
+			o.clear(as)
+			n.Add(-1)
+		}
+	}
+	count(away, o.has(complete) && !o.inMemory(), &t.away)
+	count(saved, o.has(complete) && o.onTiers(), &t.saved)
 }
 
 // Current reports whether a key is readable, and its group. It does not count as an access.

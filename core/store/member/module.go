@@ -34,7 +34,7 @@ type memberParams struct {
 	Log    *slog.Logger
 	Keep   Keep `optional:"true"`
 	// Catalog opens the storage tiers of a node.
-	Catalog *pluginhost.Catalog `optional:"true"`
+	Catalog *pluginhost.Catalog
 	// Server lets peers read them.
 	Server store.NewStageServer `optional:"true"`
 	Tiers  store.Tiers          `optional:"true"`

@@ -42,8 +42,8 @@ func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, cata
 		log.Warn("a node without memory has nothing to keep on storage tiers, and opens none", "setting", op)
 		return nil, nil //nolint:nilnil // There are none.
 	}
-	if catalog == nil || !serves {
-		return nil, errs.New(errs.NotSupported, op, "a process that shares the transfer engine of another user has no storage tiers")
+	if !serves {
+		return nil, errs.New(errs.NotSupported, op, "this process has no server for reads of storage tiers")
 	}
 	t = &tiers{node: node.DefaultTiers()}
 	defer func() {

@@ -52,6 +52,7 @@ type saver struct {
 	policy  atomic.Pointer[model.TierPolicy] // of the master
 	running sync.WaitGroup
 
+	ssd                                                   ssd
 	saved, failed, dropped, promoted, evicted, savedBytes prometheus.Counter
 }
 
@@ -63,7 +64,7 @@ type saving struct {
 
 func newSaver(n *Node, r *promreg.Registry) *saver {
 	s := &saver{
-		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{},
+		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{}, ssd: newSSD(r),
 		saved:      r.Counter("mooncake_node_tier_saved_total", "Objects copied to storage tiers."),
 		savedBytes: r.Counter("mooncake_node_tier_saved_bytes_total", "Bytes copied to storage tiers."),
 		failed:     r.Counter("mooncake_node_tier_failed_total", "Copies to storage tiers, or back, that failed."),
@@ -203,8 +204,8 @@ func (s *saver) run(ctx context.Context) {
 // copy saves or promotes one object.
 func (s *saver) copy(ctx context.Context, x saving) {
 	e, ok, err := s.ledgerOf(x.from).Find(x.put)
-	if err != nil || !ok || e.State != ledger.Complete || e.Parts != 1 {
-		return // It went, or it is a part of an object.
+	if err != nil || !ok || e.State != ledger.Complete || e.Part != 0 {
+		return // It went, or the node that has the first stripe of the object saves it.
 	}
 	tenant, key, ok := model.SplitKey(e.Name)
 	if !ok {
@@ -220,7 +221,7 @@ func (s *saver) copy(ctx context.Context, x saving) {
 	}
 	work, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	a := &model.Assignment{Spec: spec}
+	a, t0 := &model.Assignment{Spec: spec}, time.Now()
 	err = s.tasks.copyAt(work, s.masterOf(x.from), a)
 	if errs.Is(err, errs.NoAvailableHandle) && x.from.tier == nil {
 		if err = s.makeSpace(work, to, e.Size); err == nil {
@@ -230,8 +231,10 @@ func (s *saver) copy(ctx context.Context, x saving) {
 	switch {
 	case err == nil && x.from.tier != nil:
 		s.promoted.Inc()
+		s.ssd.done(&s.ssd.read, 1, e.Size, t0)
 	case err == nil:
 		s.saved.Inc()
+		s.ssd.done(&s.ssd.write, 1, e.Size, t0)
 		s.savedBytes.Add(float64(e.Size))
 	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), errs.Is(err, errs.ObjectHasReplicationTask), ctx.Err() != nil:
 	default:

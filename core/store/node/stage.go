@@ -30,7 +30,7 @@ func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Stagin
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
 	out := model.Staging{TTL: n.cfg.Tiers.StagingTTL, Parts: make([]model.Result[model.Part], len(reads))}
-	buffers := make([]*memory.Buffer, len(reads))
+	buffers, t0 := make([]*memory.Buffer, len(reads)), time.Now()
 	var all sync.WaitGroup
 	for i := range reads {
 		before := uint64(0) // Readers name the objects of a prompt in its order.
@@ -41,11 +41,13 @@ func (n *Node) Stage(ctx context.Context, reads []model.StageRead) (model.Stagin
 	}
 	all.Wait()
 	var lent []*memory.Buffer
-	for _, b := range buffers {
+	bytes := uint64(0)
+	for i, b := range buffers {
 		if b != nil {
-			lent = append(lent, b)
+			lent, bytes = append(lent, b), bytes+reads[i].Length
 		}
 	}
+	n.saves.ssd.done(&n.saves.ssd.read, len(lent), bytes, t0)
 	if len(lent) > 0 {
 		out.ID = n.staging.keep(lent, n.cfg.Tiers.StagingTTL)
 	}

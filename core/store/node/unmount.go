@@ -32,12 +32,7 @@ func (n *Node) UnmountSegments(ctx context.Context, ids []model.SegmentID, grace
 	if err != nil {
 		return errs.Wrap(errs.CodeOf(err), op, err)
 	}
-	if err := n.unmount(ctx, going, grace); err != nil {
-		n.mu.Lock()
-		for _, s := range going {
-			s.leaving = !s.mounted // The segments that the master may still know stay.
-		}
-		n.mu.Unlock()
+	if err := n.withdraw(ctx, going, grace); err != nil {
 		return errs.Wrap(errs.CodeOf(err), op, err)
 	}
 	if grace == 0 {
@@ -50,6 +45,57 @@ func (n *Node) UnmountSegments(ctx context.Context, ids []model.SegmentID, grace
 		n.loop.Go(func() { n.retireLater(run, going, grace) })
 	}
 	return nil
+}
+
+// UnmountTiers takes the storage tiers out of the pool until the process ends: the master drops what lies there, and the node
+// saves nothing any more. Peers that are reading go on; the call returns when the grace for them, the context or the node
+// ends. A node without storage tiers, or whose tiers are unmounted, only logs that. After an error the tiers stay as they are.
+func (n *Node) UnmountTiers(ctx context.Context, grace time.Duration) error {
+	const op = "store node: unmount storage tiers"
+	if grace < 0 {
+		return errs.New(errs.InvalidParams, op, "the grace is %v, must be 0 or more", grace)
+	}
+	n.mu.Lock()
+	run := n.run
+	var ids []model.SegmentID
+	for _, s := range n.segments {
+		if s.tier != nil && !s.leaving {
+			ids = append(ids, s.ID)
+		}
+	}
+	n.mu.Unlock()
+	if len(ids) == 0 {
+		n.deps.Log.Warn("this node has no storage tier to unmount")
+		return nil
+	}
+	going, err := n.choose(ids)
+	if err == nil {
+		err = n.withdraw(ctx, going, 0)
+	}
+	if err != nil {
+		return errs.Wrap(errs.CodeOf(err), op, err)
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-run.Done():
+	}
+	return nil
+}
+
+// withdraw is unmount of segments that are marked as leaving. After an error those that the master may still know stay.
+func (n *Node) withdraw(ctx context.Context, going []*segment, grace time.Duration) error {
+	err := n.unmount(ctx, going, grace)
+	if err != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, s := range going {
+			s.leaving = !s.mounted
+		}
+	}
+	return err
 }
 
 // choose finds segments and marks them as leaving, all or none.

@@ -41,6 +41,7 @@ class Replica:
     _size: int
     _address: int
     _endpoint: str
+    _tier: bool
 
 _R = TypeVar("_R", bound=Replica)
 

@@ -9,6 +9,7 @@ typedef struct replica {
   int status;
   unsigned long long size, address;
   PyObject *endpoint; /* NULL in one that Python made */
+  char tier;
 } replica;
 
 static PyTypeObject *replica_type; /* made once, lives as long as the process */
@@ -27,6 +28,7 @@ bool replica_add_type(PyObject *module) {
       {"_size", T_ULONGLONG, offsetof(replica, size), 0, "bytes"},
       {"_address", T_ULONGLONG, offsetof(replica, address), 0, "in the node that has it"},
       {"_endpoint", T_OBJECT_EX, offsetof(replica, endpoint), 0, "by which the node is reached"},
+      {"_tier", T_BOOL, offsetof(replica, tier), 0, "whether it lies on a storage tier"},
       {NULL, 0, 0, 0, NULL},
   };
   static PyType_Slot slots[] = {
@@ -104,6 +106,7 @@ static PyObject *next_replicas(PyTypeObject *kind, columns *c, uint64_t n) {
     r->address = c->rows[2];
     r->endpoint = c->endpoints[c->rows[3]];
     Py_INCREF(r->endpoint);
+    r->tier = c->rows[4] != 0;
   }
   return list;
 }

@@ -23,6 +23,8 @@ type pool struct {
 	full     bool // no mount
 	next     uint64
 	graces   []time.Duration
+	// tierGraces are the graces of UnmountTiers, tierLimits how long it might take.
+	tierGraces, tierLimits []time.Duration
 }
 
 func newPool() *pool {
@@ -133,6 +135,15 @@ func (p *pool) UnmountSegments(_ context.Context, ids []model.SegmentID, grace t
 		}
 	}
 	return nil
+}
+
+func (p *pool) UnmountTiers(ctx context.Context, grace time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tierGraces = append(p.tierGraces, grace)
+	limit, _ := ctx.Deadline()
+	p.tierLimits = append(p.tierLimits, time.Until(limit))
+	return p.broken
 }
 
 func (p *pool) Segments() []model.Segment {

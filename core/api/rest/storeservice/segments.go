@@ -2,15 +2,18 @@ package storeservice
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/node"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // mounted is the answer of what mounted memory.
@@ -179,8 +182,8 @@ func texts(ids []model.SegmentID) []string {
 	return out
 }
 
-// unmountLocalDisk has nothing to unmount, as there is no tier of local disks, and so succeeds
-// as upstream's does on a node without one. The body is checked as upstream checks it; without one it counts as {}.
+// unmountLocalDisk takes the storage tiers out, and answers after the grace, as upstream's does. On a node without one it
+// succeeds. The body is checked as upstream checks it; without one it counts as {}.
 func (s *Service) unmountLocalDisk(q *request) {
 	body, err := s.read(q, maxControl)
 	if err != nil {
@@ -194,8 +197,16 @@ func (s *Service) unmountLocalDisk(q *request) {
 			return
 		}
 	}
-	if _, err := f.grace(); err != nil {
+	grace, err := f.grace()
+	if err != nil {
 		q.fail(http.StatusBadRequest, "Invalid grace_period_seconds", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(q.r.Context(), grace+callWait)
+	defer cancel()
+	q.pace.forCall(grace + callWait + time.Minute)
+	if err := s.segments.UnmountTiers(ctx, grace); err != nil {
+		s.failed(q, fmt.Sprintf("Unmount local disk operation failed, ret=%d", errs.CodeOf(err)), err)
 		return
 	}
 	q.success(worked())

@@ -37,6 +37,7 @@ type Objects interface {
 type Segments interface {
 	MountSegment(ctx context.Context, o node.MountOptions) ([]model.SegmentID, error)
 	UnmountSegments(ctx context.Context, ids []model.SegmentID, grace time.Duration) error
+	UnmountTiers(ctx context.Context, grace time.Duration) error
 	Segments() []model.Segment
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,6 +112,7 @@ func exchanges() []exchange {
 		{"POST", "/api/unmount_shm", `{"segment_ids":[]}`, 400, `{"error":"Missing segment_ids"}`},
 
 		{"POST", "/api/unmount_local_disk", `{"grace_period_seconds":3600}`, 200, ok},
+		{"POST", "/api/unmount_local_disk", ``, 200, ok},
 		{"POST", "/api/unmount_local_disk", `{"grace_period_seconds":3601}`, 400, `{"error":"Invalid grace_period_seconds","detail":"grace_period_seconds must be a whole number from 0 to 3600"}`},
 		{"POST", "/api/unmount_local_disk", `{"grace_period_seconds":true}`, 400, `{"error":"Invalid grace_period_seconds","detail":"grace_period_seconds must be a whole number from 0 to 3600"}`},
 		{"POST", "/api/unmount_local_disk", `{`, 400, `{"error":"Invalid JSON body","detail":"unexpected end of JSON input"}`},
@@ -163,6 +165,8 @@ func TestEveryRouteAndStatus(t *testing.T) {
 		assert.True(t, seen[r[1]][200], "%v has no example that works", r)
 	}
 	assert.Empty(t, w.pool.frees, "everything was unmounted, and with it unmapped")
+	assert.Equal(t, []time.Duration{time.Hour, 0}, w.tierGraces)
+	assert.Greater(t, w.tierLimits[0], time.Hour, "the call ends after the grace")
 	assert.Equal(t, int64(1<<30), w.FreeMemory(), "requests give their memory back")
 }
 
@@ -177,11 +181,13 @@ func TestFailuresOfThePool(t *testing.T) {
 		{"GET", "/api/exist/k", "", 500, "Exist check failed"},
 		{"DELETE", "/api/remove/k", "", 500, "Remove operation failed"},
 		{"DELETE", "/api/remove_all", "", 500, "RemoveAll operation failed"},
+		{"POST", "/api/unmount_local_disk", `{"grace_period_seconds":7}`, 500, "Unmount local disk operation failed, ret=-900"},
 	} {
 		rec := w.do(x.method, x.target, x.body)
 		assert.Equal(t, x.status, rec.Code)
 		assert.JSONEq(t, `{"error":"`+x.answer+`","detail":"master 10.0.0.1:50051: RPC_FAIL: it does not answer","error_code":-900}`, rec.Body.String())
 	}
+	assert.Equal(t, []time.Duration{7 * time.Second}, w.tierGraces)
 	for target, text := range map[string]string{"/api/mount": "Mount operation failed", "/api/mount_shm": "Mount shm operation failed"} {
 		rec := w.do("POST", target, `{"name":"shm-1","size":4096}`)
 		assert.Equal(t, 500, rec.Code)

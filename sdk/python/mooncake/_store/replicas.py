@@ -67,11 +67,11 @@ class ReplicaDescriptor(_native.Replica):
             "ReplicaDescriptor cannot be constructed; MooncakeDistributedStore.get_replica_desc returns them"
         )
 
-    def __getstate__(self) -> tuple[int, int, int, str]:
-        return self._status, self._size, self._address, self._endpoint
+    def __getstate__(self) -> tuple[int, int, int, str, bool]:
+        return self._status, self._size, self._address, self._endpoint, self._tier
 
-    def __setstate__(self, state: tuple[int, int, int, str]) -> None:
-        self._status, self._size, self._address, self._endpoint = state
+    def __setstate__(self, state: tuple[int, int, int, str, bool]) -> None:
+        self._status, self._size, self._address, self._endpoint, self._tier = state
 
     @property
     def status(self) -> ReplicaStatus:
@@ -80,18 +80,20 @@ class ReplicaDescriptor(_native.Replica):
 
     def is_memory_replica(self) -> bool:
         """is_memory_replica() -> bool"""
-        return True
+        return not self._tier
 
     def is_disk_replica(self) -> bool:
         """is_disk_replica() -> bool"""
         return False
 
     def is_local_disk_replica(self) -> bool:
-        """is_local_disk_replica() -> bool"""
-        return False
+        """is_local_disk_replica() -> bool: whether it lies on a storage tier of a node."""
+        return self._tier
 
     def get_memory_descriptor(self) -> MemoryDescriptor:
         """RuntimeError for a replica that is not in memory."""
+        if self._tier:
+            raise RuntimeError("the replica lies on a storage tier, not in memory; ask is_memory_replica first")
         memory = MemoryDescriptor()
         buffer = memory.buffer_descriptor
         buffer.size, buffer.buffer_address, buffer.transport_endpoint = self._size, self._address, self._endpoint
@@ -99,10 +101,10 @@ class ReplicaDescriptor(_native.Replica):
 
     def get_disk_descriptor(self) -> DiskDescriptor:
         """RuntimeError for a replica that is not on a shared disk, as all that are listed today."""
-        raise RuntimeError("the replica is no disk replica but a memory one; ask is_disk_replica first")
+        raise RuntimeError("the replica is not on a shared disk; ask is_disk_replica first")
 
     def __repr__(self) -> str:
-        return f"<ReplicaDescriptor: memory, {self.status.name}>"
+        return f"<ReplicaDescriptor: {'local disk' if self._tier else 'memory'}, {self.status.name}>"
 
 
 class QueryTaskResponse:

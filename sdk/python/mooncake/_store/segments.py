@@ -59,7 +59,11 @@ class SegmentMethods(StoreBase):
         return self._unmount("unmount_and_free_segment", segment_ids, grace_period_seconds)
 
     def unmount_local_disk_segment(self, grace_period_seconds: SupportsIndex = 0) -> int:
-        """Takes this node's disk out of the pool: 0, or a negative code."""
+        """Takes the storage tiers of this node out of the pool, for as long as the store lives: 0, or -1.
+
+        What lies only there is gone for all. Reads that have begun go on for grace_period_seconds, after
+        which the call returns. Without a tier there is nothing to do.
+        """
         grace = arguments.number("grace_period_seconds", grace_period_seconds)
         return self._segments("unmount_local_disk_segment", grace_period_seconds=grace)["code"]
 
@@ -71,7 +75,7 @@ class SegmentMethods(StoreBase):
         return answer.get("address", 0)
 
     def get_offload_rpc_read_count(self) -> int:
-        """How many objects were read from the disks of other nodes."""
+        """How many calls this client has made to nodes to read what lies on their storage tiers."""
         return self._segments("get_offload_rpc_read_count").get("count", 0)
 
     def _unmount(self, method: str, segment_ids: Sequence[Text], grace_period_seconds: SupportsIndex) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 
-def fields(replica: Any) -> tuple[int, int, int, str]:
-    return replica._status, replica._size, replica._address, replica._endpoint
+def fields(replica: Any) -> tuple[int, int, int, str, bool]:
+    return replica._status, replica._size, replica._address, replica._endpoint, replica._tier
 
 
 def test_replicas_by_key(native: ModuleType, recorded: Callable[[], str]) -> None:
@@ -24,8 +24,8 @@ def test_replicas_by_key(native: ModuleType, recorded: Callable[[], str]) -> Non
     found = native.store_replicas(1, ["a", b"b", "c\N{SNOWMAN}"], Kind)
     assert recorded() == "store_replicas 1 keys=[a,b,c\N{SNOWMAN}]"
     assert {k: [fields(r) for r in v] for k, v in found.items()} == {
-        "b": [(3, (1 << 63) + 1, 0, "é0")],
-        "c\N{SNOWMAN}": [(3, (1 << 63) + 2, 0, "é0"), (3, (1 << 63) + 2, 1, "e1")],
+        "b": [(3, (1 << 63) + 1, 0, "é0", False)],
+        "c\N{SNOWMAN}": [(3, (1 << 63) + 2, 0, "é0", False), (3, (1 << 63) + 2, 1, "e1", True)],
     }
     assert all(type(r) is Kind for v in found.values() for r in v)
     assert native.store_replicas(1, ["a"], Kind) == {}
@@ -51,7 +51,7 @@ def test_replicas_that_cannot_be(native: ModuleType) -> None:
 
 def test_a_replica_without_numbers(native: ModuleType) -> None:
     empty = native.Replica.__new__(native.Replica)
-    assert (empty._status, empty._size, empty._address) == (0, 0, 0)
+    assert (empty._status, empty._size, empty._address, empty._tier) == (0, 0, 0, False)
     with pytest.raises(AttributeError):
         empty._endpoint  # noqa: B018
     empty._size = (1 << 64) - 1
@@ -84,8 +84,8 @@ def test_copies(native: ModuleType) -> None:
     from mooncake.store import ReplicaDescriptor
 
     made = ReplicaDescriptor.__new__(ReplicaDescriptor)
-    made.__setstate__((3, 1 << 63, 5, "h:1"))
+    made.__setstate__((3, 1 << 63, 5, "h:1", True))
     for again in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert type(again) is ReplicaDescriptor
-        assert fields(again) == (3, 1 << 63, 5, "h:1")
-        assert repr(again) == "<ReplicaDescriptor: memory, COMPLETE>"
+        assert fields(again) == (3, 1 << 63, 5, "h:1", True)
+        assert repr(again) == "<ReplicaDescriptor: local disk, COMPLETE>"

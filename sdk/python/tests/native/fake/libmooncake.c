@@ -275,7 +275,7 @@ mck_blob mck_store_replicas(mck_handle s, mck_texts keys, uint64_t *counts) {
   uint64_t *to = malloc(size), *row = to + 3;
   to[0] = 2, to[1] = 3, to[2] = 5;
   for (uint64_t i = 0; i < keys.n; i++)
-    for (uint64_t j = 0; j < counts[i]; j++, row += MCK_REPLICA_NUMBERS) row[0] = 3, row[1] = (1ULL << 63) + i, row[2] = j, row[3] = j;
+    for (uint64_t j = 0; j < counts[i]; j++, row += MCK_REPLICA_NUMBERS) row[0] = 3, row[1] = (1ULL << 63) + i, row[2] = j, row[3] = j, row[4] = j;
   memcpy(row, text, strlen(text));
   atomic_fetch_add(&blobs, 1);
   return (mck_blob){(char *)to, size};
