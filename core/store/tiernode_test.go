@@ -457,3 +457,23 @@ func TestUnmountTiersOfASilentMaster(t *testing.T) {
 	m.saved(t, 2)
 	require.NoError(t, m.node.UnmountTiers(context.Background(), 0))
 }
+
+// TestDamagedCopyGoes: a reader gets no damaged bytes, and an object without a good copy leaves the pool, so that it can be
+// put again.
+func TestDamagedCopyGoes(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})
+	m.fill(t, 16)
+	o, err := m.query("key0")
+	require.NoError(t, err)
+	require.Len(t, o.Replicas, 1)
+	require.True(t, d.backing.Damage(content("key0", 1<<20)))
+	got, err := m.node.Stage(ctx, []model.StageRead{{Segment: o.Replicas[0].SegmentID, Replica: o.Replicas[0].ID, Size: o.Size, Length: o.Size}})
+	require.NoError(t, err)
+	require.True(t, errs.Is(got.Parts[0].Err, errs.ChecksumMismatch), "%v", got.Parts[0].Err)
+	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, "key0"); return err == nil && !ok }, 20*time.Second, time.Millisecond)
+	require.NoError(t, m.Put(ctx, "key0", content("key0", 1<<20), model.DefaultReplicateConfig()))
+	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_lost_total") == 1 }, 20*time.Second, time.Millisecond)
+}

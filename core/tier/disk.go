@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -33,7 +34,9 @@ type Disk struct {
 	log    *slog.Logger
 	ops    *queue
 	reaper sync.WaitGroup
-	stop   context.CancelFunc
+	// changed says that something was written or forgotten since the last Sync.
+	changed atomic.Bool
+	stop    context.CancelFunc
 
 	mu     sync.Mutex
 	ledger *ledger.Log
@@ -154,6 +157,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 	if err != nil {
 		return kept, err
 	}
+	d.changed.Store(true)
 	d.mu.Lock()
 	d.at[p], d.values[e.Value] = place{c.At, e.Value}, p
 	d.note(evict.Insert, p, d.before(&e))
@@ -280,6 +284,7 @@ func (d *Disk) forget(ctx context.Context) {
 func (d *Disk) forgotten(puts []ledger.Put, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.changed.Store(true)
 	if d.failed = err; err == nil {
 		for _, p := range puts {
 			if at, ok := d.at[p]; ok && d.values[at.value] == p {
@@ -304,24 +309,38 @@ func (d *Disk) forgotten(puts []ledger.Put, err error) {
 	}
 }
 
-// Lost returns the names of the copies that the ledger calls complete and of which the tier has no record.
-func (d *Disk) Lost() []string {
+// Lost returns the puts that the ledger calls complete and of which the tier has no record.
+func (d *Disk) Lost() (lost []ledger.Put) {
 	d.mu.Lock()
 	l := d.ledger
 	d.mu.Unlock()
-	var names []string
-	for p, s := range l.Puts() {
-		d.mu.Lock()
-		_, ok := d.at[p]
-		d.mu.Unlock()
-		if ok || s != ledger.Complete {
-			continue
-		}
-		if e, ok, err := l.Find(p); ok && err == nil {
-			names = append(names, e.Name)
+	all := l.Puts()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p, s := range all {
+		if _, ok := d.at[p]; !ok && s == ledger.Complete {
+			lost = append(lost, p)
 		}
 	}
-	return names
+	return lost
+}
+
+// Name returns the name of the object of which a put is a copy; ok is false if the ledger does not have the put.
+func (d *Disk) Name(p ledger.Put) (name string, ok bool) {
+	e, err := d.entry(p)
+	return e.Name, err == nil
+}
+
+// Sync returns when what was written and forgotten before survives a crash of the machine.
+func (d *Disk) Sync(ctx context.Context) error {
+	if !d.changed.Swap(false) {
+		return nil
+	}
+	err := d.tier.Flush(ctx)
+	if err != nil {
+		d.changed.Store(true)
+	}
+	return err
 }
 
 // scan finds the records of the tier. A ledger that never had a master gets them; of any other ledger, the records count

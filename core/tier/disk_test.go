@@ -295,7 +295,10 @@ func TestNextProcess(t *testing.T) {
 	lost := r.begin("lost", 100)
 	r.commit(lost, sumOf(value(lost, 100)))
 	restart(func() {})
-	require.Equal(t, []string{"lost"}, r.disk.Lost())
+	require.Equal(t, []ledger.Put{lost}, r.disk.Lost())
+	name, ok := r.disk.Name(lost)
+	require.True(t, ok)
+	require.Equal(t, "lost", name)
 
 	restart(func() {
 		r.log, err = ledger.Create(&pages{}, r.log.Identity())

@@ -82,7 +82,11 @@ func (c *cell) join(ctx context.Context) {
 			c.loop.Go(func() { c.tasks.run(ctx) })
 			if c.saves != nil {
 				c.loop.Go(func() {
-					c.saves.clearLost(ctx)
+					for _, x := range c.staying() {
+						if x.tier != nil {
+							c.saves.suspect(x, x.tier.disk.Lost()...)
+						}
+					}
 					c.saves.run(ctx)
 				})
 			}

@@ -37,23 +37,27 @@ const (
 	drainTick, leastDrain = 10 * time.Millisecond, 2 * time.Second
 	// tendTick is how often the used share of the tiers is compared with the watermarks.
 	tendTick = 200 * time.Millisecond
+	// syncTicks is after how many ticks the tiers and their ledgers are synced.
+	syncTicks = 10
 )
 
 // saver copies the objects of this node's memory to its tiers, in the order in which they were put, and those that are
 // read there back into memory. It learns of puts from the ledgers.
 type saver struct {
 	*Node
-	mu      sync.Mutex
-	queue   []saving
-	busy    int           // saving or promoting now
-	room    chan struct{} // capacity 1: the queue has something
-	making  sync.Mutex    // held while a tier is evicted
-	hits    map[ledger.Put]uint32
-	policy  atomic.Pointer[model.TierPolicy] // of the master
-	running sync.WaitGroup
+	mu     sync.Mutex
+	queue  []saving
+	busy   int           // saving or promoting now
+	room   chan struct{} // capacity 1: the queue has something
+	making sync.Mutex    // held while a tier is evicted
+	hits   map[ledger.Put]uint32
+	// suspects are copies without a good record.
+	suspects map[saving]struct{}
+	policy   atomic.Pointer[model.TierPolicy] // of the master
+	running  sync.WaitGroup
 
-	ssd                                                   ssd
-	saved, failed, dropped, promoted, evicted, savedBytes prometheus.Counter
+	ssd                                                         ssd
+	saved, failed, dropped, promoted, evicted, savedBytes, lost prometheus.Counter
 }
 
 // saving is a put of one of the node's segments: of memory, to be saved, or of a tier, to be promoted.
@@ -64,12 +68,13 @@ type saving struct {
 
 func newSaver(n *Node, r *promreg.Registry) *saver {
 	s := &saver{
-		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{}, ssd: newSSD(r),
+		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{}, suspects: map[saving]struct{}{}, ssd: newSSD(r),
 		saved:      r.Counter("mooncake_node_tier_saved_total", "Objects copied to storage tiers."),
 		savedBytes: r.Counter("mooncake_node_tier_saved_bytes_total", "Bytes copied to storage tiers."),
 		failed:     r.Counter("mooncake_node_tier_failed_total", "Copies to storage tiers, or back, that failed."),
 		dropped:    r.Counter("mooncake_node_tier_dropped_total", "Objects that were not saved because too many waited."),
 		promoted:   r.Counter("mooncake_node_tier_promoted_total", "Objects copied from storage tiers back into memory."),
+		lost:       r.Counter("mooncake_node_tier_lost_total", "Objects taken out of the pool because a storage tier had no good record of them."),
 		evicted:    r.Counter("mooncake_node_tier_evicted_bytes_total", "Bytes evicted from storage tiers."),
 	}
 	s.policy.Store(&model.TierPolicy{QueueLimit: leastQueue})
@@ -268,16 +273,24 @@ func (s *saver) hit(from *segment, p ledger.Put) {
 func (s *saver) tend(ctx context.Context) {
 	ticker := time.NewTicker(tendTick)
 	defer ticker.Stop()
-	for {
+	for ticks := 0; ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
+		ticks++
 		for _, x := range s.staying() {
-			if x.tier != nil {
-				if err := s.makeSpace(ctx, x, 0); err != nil && ctx.Err() == nil {
-					s.deps.Log.Warn("a storage tier is not kept below its watermark", "tier", x.tier.Name, "error", err)
+			if x.tier == nil {
+				continue
+			}
+			if err := s.makeSpace(ctx, x, 0); err != nil && ctx.Err() == nil {
+				s.deps.Log.Warn("a storage tier is not kept below its watermark", "tier", x.tier.Name, "error", err)
+			}
+			s.clearSuspects(ctx, x)
+			if ticks%syncTicks == 0 {
+				if err := x.tier.sync(ctx); err != nil && ctx.Err() == nil {
+					s.deps.Log.Warn("what a storage tier has got and forgotten lately may not survive a crash of the machine", "tier", x.tier.Name, "error", err)
 				}
 			}
 		}
@@ -330,18 +343,37 @@ func (s *saver) clear(ctx context.Context, x *segment, names []string) (gone []s
 	return gone, err
 }
 
-// clearLost takes the copies out of the pool of which the tiers have no record.
-func (s *saver) clearLost(ctx context.Context) {
-	for _, x := range s.staying() {
-		if x.tier == nil {
+// suspect has copies taken out of the pool of which a tier has no good record, as soon as no reader holds a lease on them.
+func (s *saver) suspect(x *segment, puts ...ledger.Put) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range puts {
+		s.suspects[saving{x, p}] = struct{}{}
+	}
+}
+
+// clearSuspects takes the suspects of a tier out of the pool that no reader holds a lease on.
+func (s *saver) clearSuspects(ctx context.Context, x *segment) {
+	var names []string
+	s.mu.Lock()
+	for u := range s.suspects {
+		if u.from != x {
 			continue
 		}
-		lost := x.tier.disk.Lost()
-		if len(lost) == 0 {
-			continue
+		if name, ok := x.tier.disk.Name(u.put); ok {
+			names = append(names, name)
+		} else {
+			delete(s.suspects, u)
 		}
-		gone, err := s.clear(ctx, x, lost)
-		s.deps.Log.Warn("a storage tier has lost objects", "tier", x.tier.Name, "objects", len(lost), "removed", len(gone), "error", err)
+	}
+	s.mu.Unlock()
+	if len(names) == 0 {
+		return
+	}
+	gone, err := s.clear(ctx, x, names)
+	s.lost.Add(float64(len(gone)))
+	if len(gone) > 0 || err != nil {
+		s.deps.Log.Warn("a storage tier has lost objects", "tier", x.tier.Name, "objects", len(names), "removed", len(gone), "error", err)
 	}
 }
 

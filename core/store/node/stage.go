@@ -75,6 +75,9 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead, before ledger.Put)
 		if !kept {
 			buf.Release()
 		}
+		if lostBy(err) {
+			n.saves.suspect(s, ledger.Put(r.Replica))
+		}
 		return nil, model.Part{}, err
 	}
 	n.saves.hit(s, ledger.Put(r.Replica))
@@ -86,4 +89,15 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead, before ledger.Put)
 func (n *Node) Release(_ context.Context, id uint64) error {
 	n.staging.drop(id)
 	return nil
+}
+
+// lostBy reports whether a read says that the record is gone or damaged.
+func lostBy(err error) bool {
+	switch errs.CodeOf(err) {
+	case errs.ObjectNotFound, errs.ChecksumMismatch:
+		return true
+	case errs.FileReadFail:
+		return errs.ClassOf(err) == errs.ClassPermanent
+	}
+	return false
 }

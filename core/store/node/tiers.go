@@ -137,5 +137,10 @@ func (t *Tier) openLedger(id ledger.Identity) error {
 	return nil
 }
 
+// sync returns when what the tier and its ledger have survives a crash of the machine.
+func (t *Tier) sync(ctx context.Context) error {
+	return errors.Join(t.disk.Sync(ctx), t.mem.file.Sync())
+}
+
 // Client returns as which client the last process used the tier, zero for none.
 func (t *Tier) Client() model.ClientID { return t.ledger.Place().Client }
