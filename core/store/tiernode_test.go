@@ -308,7 +308,9 @@ func TestUnmountTiersOfASilentMaster(t *testing.T) {
 	p.kill()
 	require.Error(t, m.node.UnmountTiers(context.Background(), 0))
 	p.boot()
-	require.Eventually(t, func() bool { return m.Put(context.Background(), "k", []byte("v"), model.DefaultReplicateConfig()) == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return m.Put(context.Background(), "k", []byte("v"), model.DefaultReplicateConfig()) == nil
+	}, 20*time.Second, time.Millisecond)
 	m.saved(t, 2)
 	require.NoError(t, m.node.UnmountTiers(context.Background(), 0))
 }

@@ -56,7 +56,7 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead) (*memory.Buffer, m
 	if s == nil || s.tier == nil {
 		return nil, model.Part{}, errs.New(errs.ObjectNotFound, "", "segment %s is no storage tier of this node", r.Segment)
 	}
-	if r.Length == 0 || r.Length > uint64(n.cfg.Tiers.Staging) {
+	if r.Length == 0 || r.Length > n.cfg.Tiers.Staging {
 		return nil, model.Part{}, errs.New(errs.InvalidParams, "", "%d bytes are asked for, of a staging memory of %d", r.Length, n.cfg.Tiers.Staging)
 	}
 	buf, ok := n.staging.pool.TryGet(int(r.Length))
