@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,10 +84,40 @@ func TestOneWorkerHitsWhatAnLRUPoolHits(t *testing.T) {
 	require.NotEqual(t, want.Hits, count(t, tightPages, oracle.Rule{PutBatch: window}).Hits,
 		"the load must be one where it shows that a refused put is a use")
 	rep := runDemo(t, tight()...)
+	assert.Nil(t, rep.Tiers)
 	assert.EqualValues(t, want.Lookups, rep.BlocksLooked)
 	assert.EqualValues(t, want.Hits, rep.BlocksHit, "failures: %v", rep.Failures)
 	assert.EqualValues(t, want.Evictions, rep.Evictions)
 	assert.InDelta(t, want.HitRatio(), rep.HitRatioBlocks, 1e-9)
+}
+
+// TestTiersKeepEveryPage: what memory loses is read from the storage tiers, so that a page is a miss once only, whatever the
+// speed of the disk.
+func TestTiersKeepEveryPage(t *testing.T) {
+	load := workload.Default()
+	load.Requests = requests / 2
+	src, err := workload.New(load)
+	require.NoError(t, err)
+	want, err := workload.Summarize(src)
+	require.NoError(t, err)
+
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	args := []string{"--tiers", "--workers", "1", "--pool-size", fmt.Sprint(tightPages * 2 / 3 * pageSize), "--requests", fmt.Sprint(load.Requests)}
+	rep := runDemo(t, args...)
+	require.NotNil(t, rep.Tiers)
+	assert.EqualValues(t, want.Distinct, rep.BlocksLooked-rep.BlocksHit, "failures: %v", rep.Failures)
+	assert.Equal(t, rep.BlocksHit, rep.MemoryHits+rep.TierHits)
+	assert.Positive(t, rep.MemoryHits)
+	assert.Positive(t, rep.TierHits)
+	assert.Zero(t, rep.EvictedUnsaved)
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left, "the demo removes what it wrote")
+
+	r := mooncake(t, demoArgs(append(args, "--requests", "20")...)...)
+	assert.Equal(t, 2, r.Code)
+	assert.Contains(t, r.Stderr, "use more requests or a smaller pool")
 }
 
 // spread returns the fewest and the most hits of a textbook LRU pool on the requests of two

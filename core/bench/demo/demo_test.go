@@ -55,6 +55,8 @@ func TestOptionsRefusals(t *testing.T) {
 		"corrupt at 1":                func(o *Options) { o.Corrupt = 1 },
 		"of its own":                  func(o *Options) { o.Kill = &Kill{"alloc", 0.5} },
 		"only store":                  func(o *Options) { o.Stores = 1; o.Kill = &Kill{"store", 0.5} },
+		"corrupt with tiers":          func(o *Options) { o.Tiers, o.Corrupt = true, 0.5 },
+		"pool of 255 pages with":      func(o *Options) { o.Tiers, o.PoolPages = true, 255 },
 		"requests is 0":               func(o *Options) { o.Load.Requests = 0 },
 	} {
 		o := Default()
@@ -68,6 +70,49 @@ func TestPoolIsSpreadEvenly(t *testing.T) {
 	o.PoolPages, o.Stores, o.PageSize = 100, 3, 4096
 	assert.EqualValues(t, 34*4096, o.segmentSize())
 	assert.Equal(t, 102, o.poolPages())
+}
+
+// TestPlaceOfTiers: tiers take the disk that has space for them, and the user learns if there is none.
+func TestPlaceOfTiers(t *testing.T) {
+	_, inMemory, err := space("/dev/shm")
+	if err != nil || !inMemory {
+		t.Skip("/dev/shm is no tmpfs here")
+	}
+	o := Default()
+	t.Setenv("TMPDIR", "/dev/shm")
+	base, note, err := o.folder(1)
+	require.NoError(t, err)
+	assert.Empty(t, base+note, "no tiers, no choice")
+
+	o.Tiers = true
+	t.Setenv("XDG_CACHE_HOME", "/dev/shm/")
+	base, note, err = o.folder(1)
+	require.NoError(t, err)
+	assert.Equal(t, "/dev/shm", base)
+	assert.Contains(t, note, "is in memory, not on a disk")
+
+	disk, err := os.Getwd()
+	require.NoError(t, err)
+	if _, inMemory, err := space(disk); err != nil || inMemory {
+		t.Skip("these sources lie in memory")
+	}
+	t.Setenv("XDG_CACHE_HOME", disk)
+	base, note, err = o.folder(1)
+	require.NoError(t, err)
+	assert.Equal(t, disk, base)
+	assert.Empty(t, note)
+	_, _, err = o.folder(1 << 55)
+	require.ErrorIs(t, err, errs.NoAvailableHandle.Err())
+	assert.ErrorContains(t, err, "TMPDIR")
+}
+
+func TestTiersTakeWhatTheLoadHas(t *testing.T) {
+	o := Default()
+	assert.Zero(t, o.tierSize(1000))
+	o.Tiers = true
+	assert.Greater(t, 0.9*float64(o.tierSize(1000)), float64(2*334*o.PageSize), "below the watermark")
+	o.Stores = 1
+	assert.Greater(t, 0.9*float64(o.tierSize(1000)), float64(1000*o.PageSize))
 }
 
 func TestMeasureAddsUp(t *testing.T) {

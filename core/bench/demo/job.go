@@ -31,6 +31,8 @@ type Job struct {
 	PluginDirs    []string `json:"plugin_dirs,omitempty"`
 	// Transport is what the transport is set to, beside its own defaults.
 	Transport map[string]string `json:"transport,omitempty"`
+	// Tiers says that the stores have storage tiers.
+	Tiers bool `json:"tiers,omitempty"`
 	// AllocWait is how long a put waits for space that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

@@ -60,6 +60,8 @@ type Options struct {
 	// Corrupt flips a byte in every page of the first store's memory after this share of all
 	// requests, 0 for never.
 	Corrupt float64
+	// Tiers gives each store a storage tier in a temporary folder, with space for the whole working set.
+	Tiers bool
 	// Checksum lets the workers' clients compute and check checksums, as they do by default.
 	Checksum bool
 	// Log receives what the processes log, each line behind the name of its process; nil
@@ -109,6 +111,10 @@ func (o Options) Validate() error {
 		return refuse("transport mode %q is not auto, inprocess or subprocess", o.TransportMode)
 	case !(o.Corrupt >= 0 && o.Corrupt < 1):
 		return refuse("corrupt at %g of the load, want 0 (never) or a share below 1", o.Corrupt)
+	case o.Tiers && o.Corrupt > 0:
+		return refuse("corrupt with tiers: what is damaged before it is saved never reaches a storage tier, so use one of them")
+	case o.Tiers && o.poolPages() < 2*o.Workers*o.Window:
+		return refuse("a pool of %d pages with tiers, want at least twice the window of each of %d workers, %d, so that pages stay in memory until they are saved", o.poolPages(), o.Workers, 2*o.Workers*o.Window)
 	case o.Kill != nil && o.Kill.plugin() && o.Mode != "subprocess":
 		return refuse("killing the %s plugin needs it in a process of its own; use --plugin-mode subprocess", o.Kill.Role)
 	case o.Kill != nil && o.Kill.transport() && (o.TransportMode == "inprocess" || o.TransportMode == "auto" && o.Linked):

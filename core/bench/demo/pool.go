@@ -27,7 +27,7 @@ const readyTimeout = 30 * time.Second
 // pool is the master and the stores.
 type pool struct {
 	opts   Options
-	dir    string // for the configuration file, removed at the end
+	dir    string // for the configuration file and the storage tiers, removed at the end
 	rpc    string
 	admin  string
 	meta   string
@@ -35,12 +35,19 @@ type pool struct {
 	stores []*cluster.Proc
 	// transport is what the transport is set to, beside its own defaults.
 	transport map[string]string
+	tierSize  uint64
+	note      string // for the user, empty for none
 	log       *prefixer
 }
 
-// newPool starts a master and the stores and waits until all memory is mounted.
-func newPool(ctx context.Context, opts Options) (*pool, error) {
-	dir, err := os.MkdirTemp("", "mooncake-demo-")
+// newPool starts a master and the stores and waits until all memory is mounted. The storage tiers, where there are any, have
+// the given size in bytes each.
+func newPool(ctx context.Context, opts Options, tierSize uint64) (*pool, error) {
+	base, note, err := opts.folder(tierSize)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(base, "mooncake-demo-")
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
@@ -51,7 +58,7 @@ func newPool(ctx context.Context, opts Options) (*pool, error) {
 	}
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 	p := &pool{
-		opts: opts, dir: dir, rpc: at(0), admin: at(1), meta: "http://" + at(2) + "/metadata",
+		opts: opts, dir: dir, tierSize: tierSize, note: note, rpc: at(0), admin: at(1), meta: "http://" + at(2) + "/metadata",
 		log: &prefixer{out: opts.Log},
 	}
 	if err := p.makeCertificates(); err != nil {
@@ -95,6 +102,9 @@ func (p *pool) writeConfig(ports []int) error {
 			"dirs": p.opts.PluginDirs, "evict": plugin(p.opts.Evictor), "alloc": plugin(p.opts.Allocator),
 		},
 	}
+	if p.opts.Tiers {
+		conf["master"].(map[string]any)["enable_offload"] = true
+	}
 	text, err := json.MarshalIndent(conf, "", "  ")
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -133,6 +143,14 @@ func (p *pool) startStore(i int) error {
 		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10), "--keep", "off"}
 	for _, key := range slices.Sorted(maps.Keys(p.transport)) {
 		args = append(args, "--set", "plugins.transport."+p.opts.Protocol+".config."+key+"="+p.transport[key])
+	}
+	if p.opts.Tiers {
+		folder := filepath.Join(p.dir, name)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		args = append(args, "--enable_offload", "--ssd_offload_path", folder,
+			"--offload_size_limit", strconv.FormatUint(p.tierSize, 10), "--offload_buffer_size", strconv.FormatUint(p.opts.tierBuffer(), 10))
 	}
 	proc, err := p.start(name, args...)
 	if err != nil {

@@ -33,7 +33,10 @@ func Run(ctx context.Context, opts Options, checksumGBps float64) (report.Report
 	if err != nil {
 		return report.Report{}, err
 	}
-	p, err := newPool(ctx, opts)
+	if opts.Tiers && load.distinct <= opts.poolPages() {
+		return report.Report{}, errs.New(errs.InvalidParams, "demo", "a pool of %d pages with tiers, and the load has %d: use more requests or a smaller pool, so that some pages lie on a storage tier only", opts.poolPages(), load.distinct)
+	}
+	p, err := newPool(ctx, opts, opts.tierSize(load.distinct))
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -61,6 +64,9 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 
 	show := progress.New(p.opts.Progress, load.perWorker)
 	defer show.Close()
+	if p.note != "" {
+		show.Note(p.note)
+	}
 	killer := killer{pool: p, workers: workers, total: load.requests}
 	damage := corruptor{pool: p, total: load.requests}
 	update := func() {
@@ -91,6 +97,12 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 
 	// Also after an interrupt: what was done until then is reported.
 	evictions, err := p.counter(context.WithoutCancel(ctx), evictedKeys)
+	var unsaved uint64
+	if p.opts.Tiers {
+		var e error
+		unsaved, e = p.counter(context.WithoutCancel(ctx), evictedUnsaved)
+		err = errors.Join(err, e)
+	}
 	results := make([]worker.Result, 0, len(workers))
 	for _, r := range workers {
 		select {
@@ -107,6 +119,7 @@ func (p *pool) replay(ctx context.Context, load sizes, checksumGBps float64) (re
 		PoolBytes:       uint64(p.opts.poolPages()) * p.opts.PageSize,
 		WorkingSetBytes: uint64(load.distinct) * p.opts.PageSize,
 		Elapsed:         elapsed, ChecksumGBps: checksumGBps,
+		Tiered: p.opts.Tiers, EvictedUnsaved: unsaved + killer.unsaved,
 	})
 	return rep, errors.Join(failed, err)
 }
@@ -119,7 +132,7 @@ func (p *pool) job(i, total int) Job {
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
 		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol, TransportMode: p.opts.TransportMode, PluginDirs: p.opts.PluginDirs,
-		Transport: p.transport,
+		Transport: p.transport, Tiers: p.opts.Tiers,
 		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
 	}
 }
@@ -130,8 +143,8 @@ type killer struct {
 	workers []*runner
 	total   int
 	done    bool
-	// evictions is what a killed master had counted.
-	evictions uint64
+	// evictions and unsaved are what a killed master had counted.
+	evictions, unsaved uint64
 }
 
 func (k *killer) tick(ctx context.Context, requests uint64) (note string, err error) {
@@ -172,6 +185,9 @@ func (k *killer) strike(ctx context.Context, kill *Kill) (what string, err error
 		if k.evictions, err = p.counter(ctx, evictedKeys); err != nil {
 			return "", err
 		}
+		if k.unsaved, err = p.counter(ctx, evictedUnsaved); err != nil {
+			return "", err
+		}
 		p.master.Kill()
 		if err := p.startMaster(ctx); err != nil {
 			return "", err
@@ -187,8 +203,11 @@ func (k *killer) strike(ctx context.Context, kill *Kill) (what string, err error
 	}
 }
 
-// evictedKeys is the master's counter of evicted objects.
-const evictedKeys = "master_evicted_key_count"
+// The master's counters of evicted objects, and of those among them that a storage tier was to get.
+const (
+	evictedKeys    = "master_evicted_key_count"
+	evictedUnsaved = "master_evicted_unsaved_total"
+)
 
 // missed reports that the load ended before its share was reached.
 func (k *killer) missed() error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Facts is what the workers do not know.
@@ -26,6 +27,9 @@ type Facts struct {
 	ChecksumGBps float64
 	// Plugins are those of the master and of the stores.
 	Plugins []Plugin
+	// Tiered says that the stores have storage tiers, which did not have EvictedUnsaved objects when memory lost them.
+	Tiered         bool
+	EvictedUnsaved uint64
 }
 
 // Report is the outcome of a run. The JSON keys are relied on by scripts: they are added
@@ -77,11 +81,30 @@ type Report struct {
 	Plugins []Plugin `json:"plugins,omitempty"`
 	// Wrong describes the first wrong pages.
 	Wrong []string `json:"wrong,omitempty"`
+	// Tiers is nil where the pool has no storage tiers.
+	*Tiers
 }
 
-// Passed reports whether the run shows what a demo is to show: pages were read, and none
-// was wrong.
-func (r Report) Passed() bool { return r.PagesWrong == 0 && r.PagesVerified > 0 }
+// Tiers are the figures of a pool with storage tiers.
+type Tiers struct {
+	// MemoryHits and TierHits are the pages that gets returned from memory and from storage tiers.
+	MemoryHits uint64 `json:"memory_hits"`
+	TierHits   uint64 `json:"tier_hits"`
+	// EvictedUnsaved is how many pages left memory before a storage tier had them.
+	EvictedUnsaved uint64 `json:"evicted_unsaved"`
+}
+
+// Check returns an error if the run does not show what a demo is to show: pages were read, none was wrong, and some
+// came from a storage tier if the pool has any.
+func (r Report) Check() error {
+	switch {
+	case r.PagesWrong > 0 || r.PagesVerified == 0:
+		return errs.New(errs.Internal, "demo", "%d pages were verified and %d were wrong", r.PagesVerified, r.PagesWrong)
+	case r.Tiers != nil && r.TierHits == 0:
+		return errs.WithHint(errs.New(errs.Internal, "demo", "all %d pages came from memory, none from a storage tier", r.MemoryHits), "use more requests, or a smaller pool")
+	}
+	return nil
+}
 
 // Build merges the results of workers, in any order. Results decoded from events and
 // those returned by a Worker are valid.
@@ -94,6 +117,7 @@ func Build(results []worker.Result, facts Facts) Report {
 	}
 	var sum worker.Progress
 	var lookup, get, put ops
+	var tierHits uint64
 	for _, w := range slices.SortedFunc(slices.Values(results), func(a, b worker.Result) int { return cmp.Compare(a.Worker, b.Worker) }) {
 		sum.Add(w.Progress)
 		r.PutsOK += w.PutsOK
@@ -101,6 +125,7 @@ func Build(results []worker.Result, facts Facts) Report {
 		r.PutsFailed += put.add(w.Put, r.Failures)
 		r.GetsFailed += get.add(w.Get, r.Failures)
 		r.LookupsFailed += lookup.add(w.Lookup, r.Failures)
+		tierHits += w.TierHits
 		r.ContentSeconds += (w.Filling + w.Verifying).Seconds()
 		r.Wrong = append(r.Wrong, w.Wrong...)
 		for _, in := range w.Plugins {
@@ -109,6 +134,9 @@ func Build(results []worker.Result, facts Facts) Report {
 	}
 	r.Requests, r.BlocksLooked, r.BlocksHit = sum.Requests, sum.BlocksLooked, sum.BlocksHit
 	r.PagesVerified, r.PagesWrong, r.BytesPut, r.BytesGet = sum.PagesVerified, sum.PagesWrong, sum.BytesPut, sum.BytesGet
+	if facts.Tiered {
+		r.Tiers = &Tiers{MemoryHits: r.PagesVerified + r.PagesWrong - tierHits, TierHits: tierHits, EvictedUnsaved: facts.EvictedUnsaved}
+	}
 	r.Wrong = r.Wrong[:min(len(r.Wrong), maxWrong)]
 	if r.BlocksLooked > 0 {
 		r.HitRatioBlocks = float64(r.BlocksHit) / float64(r.BlocksLooked)

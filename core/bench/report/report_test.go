@@ -68,10 +68,32 @@ func TestBuild(t *testing.T) {
 	require.InDelta(t, 3, r.ContentSeconds, 1e-9)
 	require.InDelta(t, 15.0/20/9, r.ChecksumShare, 1e-9)
 	require.Len(t, r.Wrong, 1)
-	require.False(t, r.Passed())
+	require.ErrorContains(t, r.Check(), "40 pages were verified and 1 were wrong")
 	r.PagesWrong = 0
-	require.True(t, r.Passed())
-	require.False(t, Report{}.Passed(), "a run that read nothing shows nothing")
+	require.NoError(t, r.Check())
+	require.Error(t, Report{}.Check(), "a run that read nothing shows nothing")
+}
+
+// TestTiers: hits are counted by tier, and a run without one from a tier shows nothing.
+func TestTiers(t *testing.T) {
+	require.Nil(t, Build(two(), facts).Tiers)
+	tiered := facts
+	tiered.Tiered, tiered.EvictedUnsaved = true, 2
+	results := two()
+	results[0].TierHits, results[1].TierHits = 4, 9
+	r := Build(results, tiered)
+	require.Equal(t, &Tiers{MemoryHits: 28, TierHits: 13, EvictedUnsaved: 2}, r.Tiers)
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"memory_hits":28,"tier_hits":13,"evicted_unsaved":2`)
+	var b bytes.Buffer
+	r.Text(&b)
+	require.Contains(t, b.String(), "28 in memory, 13 on a storage tier\n")
+
+	r.PagesWrong = 0
+	require.NoError(t, r.Check())
+	r.TierHits = 0
+	require.ErrorContains(t, r.Check(), "none from a storage tier")
 }
 
 // TestKeys holds the JSON to the keys that scripts rely on.

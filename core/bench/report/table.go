@@ -19,6 +19,10 @@ func (r Report) Text(w io.Writer) {
 	row("requests", "%d by %d %s in %.1f s", r.Requests, r.Workers, plural(r.Workers, "worker"), r.Seconds)
 	row("pool", "%s for a working set of %s, pages of %s", Bytes(r.PoolBytes), Bytes(r.WorkingSetBytes), Bytes(r.PageSize))
 	row("hit ratio by blocks", "%.4f (%d of %d)", r.HitRatioBlocks, r.BlocksHit, r.BlocksLooked)
+	if r.Tiers != nil {
+		row("hits by tier", "%d in memory, %d on a storage tier", r.MemoryHits, r.TierHits)
+		row("evicted unsaved", "%d", r.EvictedUnsaved)
+	}
 	row("evictions", "%d", r.Evictions)
 	row("put", "%s at %.2f GB/s", Bytes(r.BytesPut), r.PutGBps)
 	row("get", "%s at %.2f GB/s", Bytes(r.BytesGet), r.GetGBps)

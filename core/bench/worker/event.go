@@ -141,6 +141,8 @@ func (r *Result) check() error {
 	switch {
 	case r.BlocksHit > r.BlocksLooked:
 		return fmt.Errorf("%d hits in %d blocks", r.BlocksHit, r.BlocksLooked)
+	case r.TierHits > r.PagesVerified+r.PagesWrong:
+		return fmt.Errorf("%d pages from storage tiers, and %d were read", r.TierHits, r.PagesVerified+r.PagesWrong)
 	case r.Wall < 0 || r.Filling < 0 || r.Verifying < 0:
 		return errors.New("a duration is negative")
 	case len(r.Wrong) > maxWrongDetails:

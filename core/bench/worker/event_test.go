@@ -112,6 +112,7 @@ func TestDecoderRefusals(t *testing.T) {
 		"null histogram":  strings.Replace(good, `"latency":{"ns":[]}`, `"latency":null`, 1),
 		"negative time":   strings.Replace(good, `"busy_ns":0`, `"busy_ns":-5`, 1),
 		"too many hits":   strings.Replace(good, `"blocks_hit":0`, `"blocks_hit":1000`, 1),
+		"too many tiers":  strings.Replace(good, `"puts_ok"`, `"tier_hits":1000,"puts_ok"`, 1),
 		"too much detail": strings.Replace(good, `"filling_ns"`, `"wrong":[""`+strings.Repeat(`,""`, 16)+`],"filling_ns"`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,15 @@ type Plugged interface {
 	Plugins() []pluginhost.Instance
 }
 
+// Tiered is a Pool that keeps objects on storage tiers.
+type Tiered interface {
+	// Saved returns once each of the objects is on a storage tier, or will never be. It returns an error if ctx ends
+	// first.
+	Saved(ctx context.Context, keys []string) error
+	// TierReads is how many pages GetInto has read from storage tiers so far.
+	TierReads() uint64
+}
+
 // Key names a block's page in the pool: demo/<model>/<seed>/<block in hex>/<page size>.
 // What the bytes depend on is part of the key.
 func Key(model string, seed, block uint64, pageSize int) string {

@@ -79,6 +79,7 @@ func (r *replay) read(ctx context.Context, blocks []uint64) (hits int, err error
 		r.res.Verifying += time.Since(start)
 
 		keys := r.batch(window)
+		before := r.tierReads()
 		op, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
 		start = time.Now()
 		answers := perKey(r.pool.GetInto(op, keys, pages), "read", len(keys))
@@ -89,6 +90,7 @@ func (r *replay) read(ctx context.Context, blocks []uint64) (hits int, err error
 		}
 		start = time.Now()
 		n := r.verify(window, pages, answers)
+		r.res.TierHits += r.tierReads() - before
 		r.res.Verifying += time.Since(start)
 		r.publish()
 		hits += n
@@ -146,6 +148,9 @@ func (r *replay) put(ctx context.Context, blocks []uint64) error {
 		}
 		r.res.Filling += time.Since(start)
 
+		if err := r.saved(ctx); err != nil {
+			return err
+		}
 		keys := r.batch(window)
 		op, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
 		start = time.Now()
@@ -155,9 +160,10 @@ func (r *replay) put(ctx context.Context, blocks []uint64) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for _, err := range answers {
+		for i, err := range answers {
 			switch {
 			case err == nil:
+				r.unsaved = append(r.unsaved, keys[i])
 				r.res.PutsOK++
 				r.res.BytesPut += uint64(r.cfg.PageSize)
 			case errs.Is(err, errs.ObjectAlreadyExists):
@@ -169,4 +175,22 @@ func (r *replay) put(ctx context.Context, blocks []uint64) error {
 		r.publish()
 	}
 	return nil
+}
+
+// saved waits until what the worker put is on storage tiers, if the pool has some.
+func (r *replay) saved(ctx context.Context) error {
+	defer func() { r.unsaved = r.unsaved[:0] }()
+	if r.tiered == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
+	defer cancel()
+	return r.tiered.Saved(ctx, r.unsaved)
+}
+
+func (r *replay) tierReads() uint64 {
+	if r.tiered == nil {
+		return 0
+	}
+	return r.tiered.TierReads()
 }

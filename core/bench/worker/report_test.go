@@ -34,7 +34,7 @@ func TestReportOfARealRun(t *testing.T) {
 		results = append(results, *ev.Result)
 	}
 	r := report.Build(results, report.Facts{Evictions: uint64(pool.Evictions()), PageSize: 256})
-	require.True(t, r.Passed())
+	require.NoError(t, r.Check())
 	require.EqualValues(t, 100, r.Requests)
 	require.Equal(t, r.PagesVerified, r.BlocksHit)
 	require.Equal(t, r.BytesGet, r.PagesVerified*256)

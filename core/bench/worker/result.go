@@ -75,6 +75,8 @@ type Result struct {
 	// PutsOK counts pages stored, PutsExisting those that were there already.
 	PutsOK       uint64 `json:"puts_ok"`
 	PutsExisting uint64 `json:"puts_existing"`
+	// TierHits counts the pages that were read from storage tiers, where the pool has some.
+	TierHits uint64 `json:"tier_hits,omitempty"`
 	// Filling and Verifying are the worker's own time for making and comparing content.
 	Filling   time.Duration `json:"filling_ns"`
 	Verifying time.Duration `json:"verifying_ns"`

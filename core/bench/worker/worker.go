@@ -3,7 +3,8 @@
 //
 //  1. look up the longest cached prefix;
 //  2. read its pages, and compare every byte with the content of the block;
-//  3. make the other pages and put them.
+//  3. make the other pages and put them. If the pool is Tiered, those that the worker put before are saved by then, so
+//     that hits do not depend on the speed of a disk.
 //
 // A page that the lookup saw and the read does not give (evicted in between, its node
 // died, its checksum did not match) ends the prefix there: it is a miss, and it is put
@@ -57,6 +58,7 @@ func (w *Worker) Run(ctx context.Context, src trace.Source) (Result, error) {
 	}
 	defer release()
 	r := replay{Worker: w, pages: pages, res: newResult(w.cfg), keys: make([]string, 0, LookupBatch)}
+	r.tiered, _ = w.pool.(Tiered)
 	begin := time.Now()
 	err = r.all(ctx, src)
 	r.res.Wall = time.Since(begin)
@@ -72,7 +74,10 @@ type replay struct {
 	*Worker
 	pages [][]byte
 	keys  []string // reused for every batch
-	res   Result
+	// tiered is the pool if it is one, and unsaved what was put and may not be on a storage tier yet.
+	tiered  Tiered
+	unsaved []string
+	res     Result
 }
 
 func (r *replay) all(ctx context.Context, src trace.Source) error {

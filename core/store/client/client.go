@@ -89,6 +89,9 @@ func (c *Client) Hostname() string { return c.b.Engine.LocalName() }
 // StageCalls returns how many calls the client has made to nodes that stage what it reads from storage tiers.
 func (c *Client) StageCalls() uint64 { return c.b.Metrics.StageCalls.Load() }
 
+// TierReads returns how many objects the client has read from storage tiers.
+func (c *Client) TierReads() uint64 { return c.b.Metrics.TierReads.Load() }
+
 // Layers implements store.Pool.
 func (c *Client) Layers() store.Layers { return c.user }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,13 +14,16 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/bench/demo"
+	"github.com/mooncake-go/mooncake/core/bench/worker"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
 	"github.com/mooncake-go/mooncake/core/transfer"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -58,7 +63,11 @@ func NewWorker(e *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = job.Serve(ctx, &demoPool{c: c.Store, client: c}, e.Stdout)
+			var pool worker.Pool = &demoPool{c: c.Store, client: c}
+			if job.Tiers {
+				pool = &tieredPool{demoPool{c: c.Store, client: c}}
+			}
+			err = job.Serve(ctx, pool, e.Stdout)
 			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 		},
 	}
@@ -136,4 +145,59 @@ func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err erro
 			_ = block.Close() // The process ends next, so no caller needs the error.
 		}
 	}, nil
+}
+
+// tieredPool is a demoPool with storage tiers.
+type tieredPool struct{ demoPool }
+
+// TierReads implements worker.Tiered.
+func (p *tieredPool) TierReads() uint64 { return p.c.TierReads() }
+
+// savePause is the pause between two questions whether an object is saved.
+const savePause = 2 * time.Millisecond
+
+// Saved implements worker.Tiered. It asks in a way that grants no lease, which would protect the objects.
+func (p *tieredPool) Saved(ctx context.Context, keys []string) error {
+	ticker := time.NewTicker(savePause)
+	defer ticker.Stop()
+	for _, k := range keys {
+		if err := p.waitSaved(ctx, k, ticker); err != nil {
+			return errs.WithHint(errs.Wrap(errs.RPCTimeout, "wait until "+store.Quote(k)+" is saved", err), "--logs shows what the stores log")
+		}
+	}
+	return nil
+}
+
+// waitSaved returns nil once an object is saved, or, if ctx ends first, an error that says what it was before.
+func (p *tieredPool) waitSaved(ctx context.Context, key string, ticker *time.Ticker) error {
+	last := errors.New("the master has not answered")
+	for {
+		story, err := p.c.Why(ctx, key)
+		switch {
+		case err == nil && saved(&story):
+			return nil
+		case err == nil:
+			last = fmt.Errorf("it is %s, and on no storage tier", story.Fate)
+		case ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+			last = err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return last
+		}
+	}
+}
+
+// saved reports whether an object is on a storage tier, or will never be: it is gone, or lies in several extents because
+// memory was full.
+func saved(s *model.Story) bool {
+	switch s.Fate {
+	case model.FateReadable:
+		return !s.Copying && slices.ContainsFunc(s.Replicas, func(r model.Replica) bool { return r.OnTier() || len(r.More) > 0 })
+	case model.FateWriting:
+		return false
+	default:
+		return true
+	}
 }

@@ -19,9 +19,9 @@ type Metrics struct {
 	Reads, Writes                Operations
 
 	Mismatches, Dropped, Expired, Failovers, Stalled, Avoided, Existed, NoSpace, Repeated, Unrevoked prometheus.Counter
-	TierReads, TierBytes, TierFailures                                                               prometheus.Counter
-	// StageCalls counts the calls to nodes that stage what is read from tiers.
-	StageCalls atomic.Uint64
+	TierBytes, TierFailures                                                                          prometheus.Counter
+	// TierReads counts the reads of an object from a tier, StageCalls the calls to nodes that stage what is read there.
+	TierReads, StageCalls atomic.Uint64
 }
 
 func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) {
@@ -46,10 +46,10 @@ func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) 
 		Repeated:   r.Counter("mooncake_client_puts_repeated_total", "Puts that the client retried elsewhere because their transfers were indeterminate, or a node was gone."),
 		Unrevoked:  r.Counter("mooncake_client_puts_unrevoked_total", "Failed puts left to the master's timeout because they could not be revoked."),
 
-		TierReads:    r.Counter("mooncake_client_tier_reads_total", "Reads of an object from a storage tier."),
 		TierBytes:    r.Counter("mooncake_client_tier_read_bytes_total", "Bytes read from storage tiers."),
 		TierFailures: r.Counter("mooncake_client_tier_read_failures_total", "Reads of a replica on a storage tier that its node could not stage, or that took longer than the node keeps it."),
 	}
+	r.Count("mooncake_client_tier_reads_total", "Reads of an object from a storage tier.", m.TierReads.Load)
 	r.Count("mooncake_client_tier_stage_calls_total", "Calls to nodes that stage what is read from storage tiers.", m.StageCalls.Load)
 	r.Count("mooncake_client_local_copies_total", "Transfers served by a copy within the process.", func() uint64 { return e.Stats().LocalCopies })
 	r.Count("mooncake_client_staged_bytes_total", "Bytes that went through a staging buffer.", func() uint64 { return e.Stats().StagedBytes })

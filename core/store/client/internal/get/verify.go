@@ -41,7 +41,7 @@ func (c *Call) verify(items, again []*Item) []*Item {
 		n := float64(fragment.Bytes(it.fragments))
 		r.Metrics.ReadBytes.Add(n)
 		if onTier(it) {
-			r.Metrics.TierReads.Inc()
+			r.Metrics.TierReads.Add(1)
 			r.Metrics.TierBytes.Add(n)
 		}
 		r.countRead(it)
