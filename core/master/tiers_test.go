@@ -32,6 +32,13 @@ func TestStorageTiersAreCountedApart(t *testing.T) {
 				require.Equal(t, want, r.value(name), name)
 			}
 			require.Contains(t, r.Summary(), line)
+			families, err := r.Metrics().Gather()
+			require.NoError(t, err)
+			for _, f := range families {
+				if f.GetName() == "segment_total_capacity_bytes" {
+					require.Len(t, f.GetMetric(), 1, "that of memory")
+				}
+			}
 		}
 		check(map[string]float64{
 			"master_total_capacity_bytes": 64 * page, "segment_total_capacity_bytes": 64 * page, "master_total_file_capacity_bytes": 128 * page,

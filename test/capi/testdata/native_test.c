@@ -145,8 +145,9 @@ static void in_pieces(mck_handle s) {
   IS(numbers[0], 1);
   IS(numbers[2], 3);
   IS(numbers[3], 6);
-  IS(numbers[6], 3);
-  IS(numbers[7], 5);
+  IS(numbers[6], 0); /* in memory */
+  IS(numbers[2 + MCK_REPLICA_NUMBERS], 3);
+  IS(numbers[3 + MCK_REPLICA_NUMBERS], 5);
   IS(where.size, 8 * (2 + 2 * MCK_REPLICA_NUMBERS) + numbers[1]);
   WANT(memchr(where.data + 8 * (2 + 2 * MCK_REPLICA_NUMBERS), ':', numbers[1]) != NULL);
   mck_blob_free(where);
