@@ -38,6 +38,7 @@ func TestDefaultsOfTheDictForm(t *testing.T) {
 	assert.Empty(t, warnings)
 	assert.Equal(t, map[string]string{
 		"local_hostname": "h", "metadata_server": "P2PHANDSHAKE", "global_segment_size": "16777216", "local_buffer_size": "16777216", "enable_http_server": "false",
+		"enable_offload": "false",
 	}, flags)
 }
 
@@ -74,7 +75,7 @@ func TestSSDOffload(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "true", flags["enable_offload"])
 	assert.Equal(t, "/nvme", flags["ssd_offload_path"])
-	flags, _, err = arguments(given(map[string]string{"ssd_offload_path": ""}), true)
+	flags, _, err = arguments(given(map[string]string{"ssd_offload_path": ""}), false)
 	require.NoError(t, err)
 	assert.Equal(t, "false", flags["enable_offload"])
 	assert.NotContains(t, flags, "ssd_offload_path", "that of the environment applies")

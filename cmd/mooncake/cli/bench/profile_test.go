@@ -27,7 +27,7 @@ func TestBenchProfile(t *testing.T) {
 	assert.Contains(t, stdout.String(), dir)
 	for load, names := range map[string]struct{ cpu, allocs string }{
 		"store-put": {"/plugins/transport-tcp.", "/core/store/client.(*Client).BatchPut"},
-		"store-get": {"/plugins/transport-tcp.", "/core/store/client.(*Client).BatchGetInto"},
+		"store-get": {"/plugins/transport-tcp.", "/core/store/client.(*Client).GetFragments"},
 		"master":    {"/core/api/", "/core/master.(*Service).PutStart"},
 	} {
 		p := readProfile(t, filepath.Join(dir, load, "cpu.pprof"))
