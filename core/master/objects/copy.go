@@ -176,6 +176,20 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 	return out
 }
 
+// saving reports whether an object is being copied to storage tiers only. Such a copy gives way to what would change the
+// object: no memory is written for it, and a tier forgets the record of a copy that is gone.
+func (o *object) saving() bool {
+	return o != nil && o.copying() && o.more.task.kind == model.CopyObject && o.more.task.targets > 0 &&
+		!slices.ContainsFunc(o.more.copies, func(r replica) bool { return r.target && !r.onTier() })
+}
+
+// yield gives up a copy of an object that gives way.
+func (t *Table) yield(s *shard, o *object, bin *Bin) {
+	if o.saving() {
+		t.dropTask(s, o, bin)
+	}
+}
+
 func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
 	t.cut(s, o, bin, func(r replica) bool { return r.target })
 	t.endTask(s, o)

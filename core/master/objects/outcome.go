@@ -104,7 +104,7 @@ func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
 		Key: o.key, Size: o.size(), Footprint: r.footprint(o), Lease: o.leaseEnd(), Since: o.since,
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
-	if r.target {
+	if r.target && !r.onTier() { // A record that is written for a copy that is gone does no harm.
 		g.Unfinished, g.Since = true, o.more.task.started
 	}
 	b.extents = append(b.extents, r.parts...)

@@ -11,6 +11,7 @@ import (
 func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outcome {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
+	t.yield(s, o, bin)
 	out := copyable(o)
 	if out == Done && !force {
 		out = o.unread(now)

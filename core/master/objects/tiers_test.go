@@ -119,3 +119,33 @@ func TestTheNodeOfATierClearsIt(t *testing.T) {
 	require.Len(t, o.Replicas, 1)
 	require.False(t, o.Replicas[0].OnTier())
 }
+
+// TestSavingGivesWay: what changes an object does not wait until a tier has its copy, and the memory is free at once.
+func TestSavingGivesWay(t *testing.T) {
+	for name, change := range map[string]func(r *rig, bin *Bin) Outcome{
+		"remove": func(r *rig, bin *Bin) Outcome { return r.Remove("k", second, true, bin) },
+		"upsert": func(r *rig, bin *Bin) Outcome {
+			n := &NewObject{Key: "k", Size: 8, Client: r.client, Copies: r.at(8, 0), Replace: true}
+			if _, out := r.Overwrite(n, 1, second, nil); out != NeedsSpace {
+				return out
+			}
+			_, out := r.Put(n, second, patience, nil, bin)
+			return out
+		},
+	} {
+		r := newTierRig(t)
+		r.put("k", Settings{}, 0)
+		src, out := r.CopySource("k", "n")
+		require.Equal(t, Done, out)
+		_, out = r.CopyBegin("k", r.client, model.CopyObject, src.ID, r.at(8, 1), second)
+		require.Equal(t, Done, out)
+		var bin Bin
+		require.Equal(t, Done, change(r, &bin), name)
+		require.Len(t, bin.Objects, 2, name)
+		for g, extents := range bin.Each {
+			require.False(t, g.Unfinished, "%s: nothing is held for a writer", name)
+			require.Len(t, extents, 1)
+		}
+		require.NotEqual(t, Done, r.CopyEnd("k", r.client, model.CopyObject, &bin), name)
+	}
+}

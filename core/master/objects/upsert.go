@@ -10,7 +10,7 @@ func replaces(o *object, group string) Outcome {
 	switch {
 	case o == nil || !o.alive():
 		return Done
-	case o.copying():
+	case o.copying() && !o.saving():
 		return Copying
 	case group != o.group():
 		return WrongGroup
@@ -48,7 +48,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.intact() != copies {
+	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies {
 		return dst, NeedsSpace
 	}
 	set, pinEnd := inherit(n.Settings, o, now)

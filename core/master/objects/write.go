@@ -84,6 +84,7 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		return dst, GroupFull
 	}
 	if old != nil {
+		t.yield(s, old, bin)
 		bin.whole(old, s.unfinished[old.slot()])
 		t.unlink(i, s, old, true)
 	}
