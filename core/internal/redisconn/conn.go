@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -49,6 +50,8 @@ type Conn struct {
 	timeout time.Duration
 	closed  context.Context // done after Close
 	close   context.CancelFunc
+	// taking is held for reading by calls that take a connection: the pool panics if it is closed then.
+	taking sync.RWMutex
 }
 
 // New returns a connection to "redis://host:port". It does not connect. InvalidParams.
@@ -84,7 +87,9 @@ func (c *Conn) Context() context.Context { return c.closed }
 
 // Close ends the connections, those of calls in flight too. Repeatable.
 func (c *Conn) Close() {
-	c.close()
+	c.close() // Calls that wait for a connection end.
+	c.taking.Lock()
+	defer c.taking.Unlock()
 	_ = c.pool.Close() // It never fails.
 }
 
@@ -137,13 +142,23 @@ func (c *Conn) retry(ctx context.Context, call func(redis.Conn) (any, error)) (a
 }
 
 func (c *Conn) once(ctx context.Context, call func(redis.Conn) (any, error)) (any, error) {
-	one, err := c.pool.GetContext(ctx)
+	one, err := c.take(ctx)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := call(one)
 	_ = one.Close() // It goes back to the pool; one that failed is dropped there.
 	return answer, err
+}
+
+// take takes a connection of the pool.
+func (c *Conn) take(ctx context.Context) (redis.Conn, error) {
+	c.taking.RLock()
+	defer c.taking.RUnlock()
+	if err := c.closed.Err(); err != nil {
+		return nil, err
+	}
+	return c.pool.GetContext(ctx)
 }
 
 // passing says whether a retry of the call may succeed.
