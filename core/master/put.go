@@ -409,7 +409,7 @@ func (p *put) touch(replicas []model.Replica) {
 // await waits until the ledgers know where the items lie and what they displaced. So a master that comes after this
 // one knows every writer that was answered. An item in a segment whose node does not confirm in time fails.
 func (p *put) await(ctx context.Context) {
-	if p.cfg.Upsert || p.returning() {
+	if p.cfg.Upsert || p.wentLately() {
 		for m := range p.s.unsettled() {
 			p.touched.add(m)
 		}
@@ -437,9 +437,9 @@ func (p *put) await(ctx context.Context) {
 	}
 }
 
-// returning reports whether a key that begins had a value a moment ago, which went for another reason than an upsert: its
+// wentLately reports whether a key that begins had a value a moment ago, which went for another reason than an upsert: its
 // ledger may not know yet, and a master that comes after this one would bring it back.
-func (p *put) returning() bool {
+func (p *put) wentLately() bool {
 	for i := range p.out {
 		if len(p.out[i].Value) == 0 {
 			continue
