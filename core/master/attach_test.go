@@ -155,8 +155,11 @@ func (k *keeper) leave() {
 }
 
 // flushed lets the ledgers take what the master has written.
-func flushed() {
-	time.Sleep(time.Second)
+func flushed() { settled(time.Second) }
+
+// settled lets d pass, and the loops that run at its end.
+func settled(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 
@@ -313,7 +316,7 @@ func TestStripedObjectsComeBackWhole(t *testing.T) {
 		b.join(r)
 		require.Equal(t, want, r.PeekReplicas([]string{"s"}))
 		require.Equal(t, one(errs.OK), r.remove(true, "s"))
-		time.Sleep(time.Minute) // Readers of the master before may go on for a while.
+		settled(time.Minute) // Readers of the master before may go on for a while.
 		require.Zero(t, a.logs[a.segs[0].ID].Len()+b.logs[b.segs[0].ID].Len(), "all parts are gone from the ledgers")
 	})
 }
@@ -437,7 +440,7 @@ func TestADeposedMasterPromisesNothing(t *testing.T) {
 		require.Equal(t, []errs.Code{0, 0}, r.get("k", "l"))
 		require.Equal(t, one(errs.UnavailableInCurrentStatus), old.begin("m"), "the ledger does not obey it any more")
 		require.Equal(t, one(errs.UnavailableInCurrentStatus), old.remove(true, "l"))
-		time.Sleep(journal.Validity)
+		settled(journal.Validity)
 		require.Equal(t, one(errs.ObjectNotFound), old.get("k"), "its grants would count for nothing")
 		require.Equal(t, []bool{false}, old.exist("k"))
 		// What a node sent before it attached elsewhere may arrive late.
@@ -465,9 +468,9 @@ func TestReadersOfTheOldMasterAreLeftTheirMemory(t *testing.T) {
 		r = startAttached(t, func(c *master.Config) { c.LeaseTTL = time.Second }, a)
 		require.Equal(t, []string{"idle", "read"}, r.here())
 		require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"), "the readers of the old master may go on for a minute")
-		time.Sleep(58 * time.Second)
+		settled(58 * time.Second)
 		require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"))
-		time.Sleep(10 * time.Second)
+		settled(10 * time.Second)
 		require.Equal(t, []errs.Code{0, 0, 0}, r.begin("x", "y", "z"))
 	})
 }
@@ -513,7 +516,7 @@ func TestASilentNodeIsNotForgotten(t *testing.T) {
 			}
 		}
 		a.leave()
-		time.Sleep(20 * time.Second)
+		settled(20 * time.Second)
 		require.NotContains(t, r.exist(lost...), true)
 		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"new"}, page), model.DefaultReplicateConfig(), nil)
 		require.NoError(t, err)
@@ -527,7 +530,7 @@ func TestASilentNodeIsNotForgotten(t *testing.T) {
 		r = startAttached(t, short, a, b)
 		require.Equal(t, []bool{false}, r.exist(lost[0]))
 		a.leave()
-		time.Sleep(2 * time.Minute)
+		settled(2 * time.Minute)
 		segs, err := r.Segments(r.ctx)
 		require.NoError(t, err)
 		require.Len(t, segs, 1)
@@ -571,7 +574,7 @@ func TestANewClientTakesALedgerOver(t *testing.T) {
 		next := &keeper{t: t, client: model.UUID{Hi: 6}, segs: node.segs, logs: node.logs}
 		t.Cleanup(next.leave)
 		require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(next.attach(r)), "the old client may be alive")
-		time.Sleep(segments.SilentAfter)
+		settled(segments.SilentAfter)
 		next.join(r)
 		require.Equal(t, []string{"a", "b"}, r.here())
 		list, err := r.Segments(r.ctx)

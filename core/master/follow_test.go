@@ -147,7 +147,7 @@ func TestAFollowerTakesOver(t *testing.T) {
 		require.EqualValues(t, 4, info[0].Adopted)
 		require.Equal(t, []errs.Code{errs.ObjectHasLease}, follower.remove(false, "a"), "readers of the leader before may be reading")
 		require.Equal(t, []errs.Code{errs.OK, errs.OK, errs.OK, errs.OK}, follower.remove(true, "a", "c", "d", "open"))
-		time.Sleep(time.Minute)
+		settled(time.Minute)
 		flushed()
 		require.NoError(t, follower.Balance(t.Context()))
 		for _, l := range k.logs {
@@ -274,9 +274,9 @@ func TestTheWriterOfAReplacedPutMayGoOn(t *testing.T) {
 				m.lead()
 				k.join(m)
 			}
-			time.Sleep(30 * time.Second) // Readers have ended, the writer may go on for put_start_release_timeout_sec.
+			settled(30 * time.Second) // Readers have ended, the writer may go on for put_start_release_timeout_sec.
 			require.Equal(t, [3]uint64{page, 0, page}, usage(m)[k.segs[0].ID])
-			time.Sleep(30 * time.Second)
+			settled(30 * time.Second)
 			require.Equal(t, [3]uint64{}, usage(m)[k.segs[0].ID])
 			require.Equal(t, []string{"k"}, m.here())
 		})
@@ -327,8 +327,7 @@ func (m *deed) do(t require.TestingT, r *rig, follower *rig, nodes []*keeper) {
 	case "copy revoke":
 		_ = r.CopyRevoke(r.ctx, c, m.Copy, m.Key)
 	case "wait":
-		time.Sleep(m.Pause)
-		synctest.Wait()
+		settled(m.Pause)
 	case "tell":
 		nodes[m.Node].tell(follower)
 	}
@@ -365,10 +364,10 @@ func TestAFollowerKnowsWhatLedgersSay(t *testing.T) {
 			require.NoError(t, follower.Balance(t.Context()))
 			require.Equal(t, usage(cold), usage(follower))
 
-			time.Sleep(2 * time.Minute) // Longer than any put may take.
+			settled(2 * time.Minute) // Longer than any put may take.
 			_, err := follower.RemoveAll(t.Context(), model.Caller{Tenant: model.AllTenants}, true)
 			require.NoError(t, err)
-			time.Sleep(time.Minute)
+			settled(time.Minute)
 			flushed()
 			require.NoError(t, follower.Balance(t.Context()))
 			for _, k := range nodes {

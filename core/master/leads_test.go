@@ -52,12 +52,12 @@ func TestAMasterThatIsOneOfSeveral(t *testing.T) {
 		l.lasts(0)
 		refused("not renewed")
 		r.Suspend(r.ctx)
-		time.Sleep(time.Hour) // Far longer than client_ttl.
+		settled(time.Hour) // Far longer than client_ttl.
 		refused("another one leads")
 
 		l.lasts(time.Hour)
 		r.Lead(l, 7)
-		time.Sleep(2 * time.Second)
+		settled(2 * time.Second)
 		reply, err = r.Ping(r.ctx, r.client, model.PingReport{})
 		require.NoError(t, err)
 		require.Equal(t, model.ClientOK, reply.Status, "the client could not ping")

@@ -241,8 +241,7 @@ func TestEveryEndRefunds(t *testing.T) {
 		_, err = r.CopyStart(r.ctx, a, model.CopyObject, "k", "", []string{"node-2:1"})
 		require.Equal(t, errs.NoAvailableHandle, errs.CodeOf(err))
 		require.Equal(t, uint64(1), r.pagesOf("a"), "a copy that found no space costs nothing")
-		time.Sleep(11 * time.Second) // the only node falls silent
-		synctest.Wait()
+		settled(11 * time.Second) // the only node falls silent
 		_, err = r.TenantQuota(r.ctx, "a")
 		require.NoError(t, err)
 		require.Zero(t, r.pagesOf("a"))
@@ -273,7 +272,7 @@ func TestExpiredNodesAreTold(t *testing.T) {
 		require.Empty(t, told(), "neither for an unmount nor before its time")
 		r.keepAlive(8 * time.Second)
 		require.Equal(t, []string{"node-2:1"}, told())
-		time.Sleep(12 * time.Second)
+		settled(12 * time.Second)
 		require.Equal(t, []string{"node-2:1", "node-1:1"}, told())
 	})
 }

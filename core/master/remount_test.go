@@ -44,7 +44,7 @@ func (r *rig) silence(t *testing.T) {
 	t.Helper()
 	require.NoError(t, r.RemountSegments(r.ctx, stranger.Client, nil))
 	for range 15 {
-		time.Sleep(time.Second)
+		settled(time.Second)
 		_, err := r.Ping(r.ctx, stranger.Client, model.PingReport{})
 		require.NoError(t, err)
 	}
@@ -104,7 +104,7 @@ func TestMountingTheSameMemoryAgain(t *testing.T) {
 					require.NotContains(t, got, at, "given out while a client may be using it")
 				}
 				for range 62 { // the lease is over, and with it the reader
-					time.Sleep(10 * time.Second)
+					settled(10 * time.Second)
 					for _, id := range []model.ClientID{r.client, stranger.Client} {
 						_, err := r.Ping(r.ctx, id, model.PingReport{})
 						require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestMemoryInUseThatCannotBeSetAside(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, list)
 		require.Empty(t, a.Live())
-		time.Sleep(11 * time.Minute)
+		settled(11 * time.Minute)
 		require.NoError(t, r.MountSegment(r.ctx, r.client, r.segs[0]), "no client uses it any more")
 	})
 }

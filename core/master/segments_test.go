@@ -74,8 +74,7 @@ func TestSweepForgetsObjects(t *testing.T) {
 		r.put(names("k", 0, 30)...)
 		r.begin("unfinished")
 		require.NoError(t, r.UnmountSegment(r.ctx, r.client, r.segs[0].ID, 0))
-		time.Sleep(20 * time.Millisecond)
-		synctest.Wait()
+		settled(20 * time.Millisecond)
 		require.Zero(t, r.value("master_key_count"))
 		require.Zero(t, r.value("mem_cache_nums_"))
 		st, err := r.lru.Stats(r.ctx)
@@ -190,9 +189,9 @@ func TestTheSameMemoryUnderAnotherClient(t *testing.T) {
 		unnamed.ID = model.UUID{Hi: 11}
 		require.NoError(t, r.MountSegment(r.ctx, model.UUID{Hi: 7}, unnamed))
 
-		time.Sleep(segments.SilentAfter - time.Millisecond)
+		settled(segments.SilentAfter - time.Millisecond)
 		require.Error(t, r.MountSegment(r.ctx, other, again))
-		time.Sleep(time.Millisecond)
+		settled(time.Millisecond)
 		require.NoError(t, r.MountSegment(r.ctx, other, again), "its client is silent: the process at the endpoint is a new one")
 		list, err := r.Segments(r.ctx)
 		require.NoError(t, err)
