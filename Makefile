@@ -132,7 +132,7 @@ $(TOOLS)/examples-python/.stamp: examples/evict-python/requirements.txt
 	@touch $@
 
 .PHONY: test-rdma
-test-rdma: setup ## Run the tests that need RDMA devices, in a VM that has them; results in dist/test-rdma
+test-rdma: setup ## Run the tests that need RDMA devices, or disks that fail, in a VM that has them; results in dist/test-rdma
 	./scripts/test-rdma.sh
 
 .PHONY: test-short

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the tests that need RDMA devices and runs them in the VM of test/rdma-vm, which
+# Builds the tests that need RDMA devices or a device mapper, and runs them in the VM of test/rdma-vm, which
 # boots once for all of them. Results go to dist/test-rdma. Arguments are passed on to the
 # test: -test.run TestOnDevices/speed.
 set -euo pipefail
@@ -60,6 +60,7 @@ done
 go build -trimpath -o "$bin/" ./cmd/mooncake
 go test -c -o "$bin/verbs.test" ./plugins/transport-rdma/internal/verbs
 go test -c -o "$bin/transport-rdma.test" ./plugins/transport-rdma
+go test -c -o "$bin/tier-file.test" ./plugins/tier-file
 go test -c -o "$bin/rdma.test" ./test/rdma
 
 cd "$out"

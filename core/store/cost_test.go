@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -131,27 +132,23 @@ func freeGoroutines() {
 	all.Wait()
 }
 
-// measureEach is how often a call allocates, where something that does not count follows each:
-// as measure, the average of some calls, the least of several times.
+// measureEach is how often a call allocates, where something that does not count follows each: the
+// median of many calls, since other goroutines allocate beside some of them.
 func measureEach(f, after func()) int {
-	const times, runs = 12, 10
 	freeGoroutines()
 	f()
 	after()
-	least := math.MaxInt
-	for range times {
-		sum := 0
-		for range runs {
-			var before, then runtime.MemStats
-			runtime.ReadMemStats(&before)
-			f()
-			runtime.ReadMemStats(&then)
-			sum += int(then.Mallocs - before.Mallocs)
-			after()
-		}
-		least = min(least, sum/runs)
+	each := make([]int, 120)
+	for i := range each {
+		var before, then runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&then)
+		each[i] = int(then.Mallocs - before.Mallocs)
+		after()
 	}
-	return least
+	slices.Sort(each)
+	return each[len(each)/2]
 }
 
 // BenchmarkLocal is a node that reads and writes its own memory: copy and checksum.

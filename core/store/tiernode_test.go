@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -141,13 +142,17 @@ func TestWhyOfTiers(t *testing.T) {
 		require.NoError(t, m.Put(ctx, k, content(k, size), model.DefaultReplicateConfig()))
 	}
 	put("large", 4<<20) // The staging memory is too small for it.
-	require.Contains(t, why("large"), "; no storage tier of its node a has it")
+	// The node refuses the copy after the master has begun it.
+	require.Eventually(t, func() bool {
+		return strings.Contains(why("large"), "; no storage tier of its node a has it")
+	}, time.Minute, time.Millisecond)
 	put("saved", 1<<20)
 	m.saved(t, 1)
 	require.Contains(t, why("saved"), "; what is evicted is its copy in memory, since a storage tier has it as well (tier0 of node a)")
-	text := p.master.current().(*master.Service).Summary()
-	require.Contains(t, text, "Mem Storage: 5.00 MB / 8.00 MB", "memory alone")
-	require.Contains(t, text, "SSD Storage: 1.00 MB / 256.00 MB")
+	require.Eventually(t, func() bool {
+		text := p.master.current().(*master.Service).Summary()
+		return strings.Contains(text, "Mem Storage: 5.00 MB / 8.00 MB") && strings.Contains(text, "SSD Storage: 1.00 MB / 256.00 MB")
+	}, time.Minute, time.Millisecond, "memory and tiers apart")
 	for i := range 16 {
 		put(fmt.Sprint("more", i), 1<<20)
 		m.saved(t, i+2)

@@ -7,7 +7,7 @@
 # host's root file system (rdma, the verbs provider of rxe, the diagnostic programs).
 readonly PACKAGES=(
   qemu-system-x86 kmod cpio xz-utils
-  iproute2 ibverbs-providers ibverbs-utils rdmacm-utils perftest
+  iproute2 ibverbs-providers ibverbs-utils rdmacm-utils perftest dmsetup e2fsprogs
 )
 
 # The flavour of the kernel: the "cloud" one has neither rdma_rxe nor 9p.
@@ -19,6 +19,7 @@ readonly MODULES=(
   virtio_pci virtio_console virtio-rng 9pnet_virtio 9p overlay
   virtio_net dummy macvlan crc32_generic rdma_rxe ib_uverbs rdma_ucm ib_umad
   veth sch_netem sch_tbf
+  loop ext4 dm_mod dm_flakey dm_delay
 )
 
 # as_root COMMAND...: runs it as root, through sudo where needed.

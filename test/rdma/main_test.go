@@ -77,6 +77,7 @@ func TestOnDevices(t *testing.T) {
 		{"peer killed", peerKilled},
 		{"demo", demo},
 		{"speed", speed},
+		{"disks", disks},
 	} {
 		step(t, s.name, limit, func(ctx context.Context, t *testing.T) {
 			switch used := time.Since(began); {

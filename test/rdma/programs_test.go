@@ -97,6 +97,11 @@ func verbsPackage(ctx context.Context, t *testing.T) {
 	testBinary(ctx, t, "verbs.test", "plugins/transport-rdma/internal/verbs")
 }
 
+// disks runs the storage tier on block devices that fail, lose and change what they hold.
+func disks(ctx context.Context, t *testing.T) {
+	testBinary(ctx, t, "tier-file.test", "plugins/tier-file", "-test.run", "^TestDevice")
+}
+
 // conformance holds the transport to its contract over two devices: every path has rails
 // within each of them and between the two.
 func conformance(ctx context.Context, t *testing.T) {
