@@ -60,8 +60,10 @@ type Options struct {
 	// Corrupt flips a byte in every page of the first store's memory after this share of all
 	// requests, 0 for never.
 	Corrupt float64
-	// Tiers gives each store a storage tier in a temporary folder, with space for the whole working set.
-	Tiers bool
+	// Tiers gives each store a storage tier in a temporary folder. TierBytes is the size of all of them, 0 for one with
+	// space for the whole working set.
+	Tiers     bool
+	TierBytes uint64
 	// Checksum lets the workers' clients compute and check checksums, as they do by default.
 	Checksum bool
 	// Log receives what the processes log, each line behind the name of its process; nil
@@ -113,6 +115,8 @@ func (o Options) Validate() error {
 		return refuse("corrupt at %g of the load, want 0 (never) or a share below 1", o.Corrupt)
 	case o.Tiers && o.Corrupt > 0:
 		return refuse("corrupt with tiers: what is damaged before it is saved never reaches a storage tier, so use one of them")
+	case o.TierBytes > 0 && (!o.Tiers || o.TierBytes < minTier*uint64(o.Stores)):
+		return refuse("storage tiers of %d bytes, want --tiers, and at least %d for each of %d stores", o.TierBytes, minTier, o.Stores)
 	case o.Tiers && o.poolPages() < 2*o.Workers*o.Window:
 		return refuse("a pool of %d pages with tiers, want at least twice the window of each of %d workers, %d, so that pages stay in memory until they are saved", o.poolPages(), o.Workers, 2*o.Workers*o.Window)
 	case o.Kill != nil && o.Kill.plugin() && o.Mode != "subprocess":

@@ -151,6 +151,9 @@ func (p *pool) startStore(i int) error {
 		}
 		args = append(args, "--enable_offload", "--ssd_offload_path", folder,
 			"--offload_size_limit", strconv.FormatUint(p.tierSize, 10), "--offload_buffer_size", strconv.FormatUint(p.opts.tierBuffer(), 10))
+		if p.opts.TierBytes > 0 { // All of it is to be used.
+			args = append(args, "--offload_high_watermark", "0.99", "--offload_low_watermark", "0.98")
+		}
 	}
 	proc, err := p.start(name, args...)
 	if err != nil {

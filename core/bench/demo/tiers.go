@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// minTier is the size in bytes of the smallest tier of a store.
+	minTier = 1 << 20
 	// tierHeader bounds what a storage tier needs for a page beside its bytes, and tierFull is the used share of a tier
 	// that leads to no eviction.
 	tierHeader = 8 << 10
@@ -20,11 +22,15 @@ const (
 	waveBytes, waves, savings = 32 << 20, 4, 4
 )
 
-// tierSize is the size in bytes of the storage tier of each store, 0 without tiers. Pages spread evenly over the stores,
-// more or less; twice the share of a store holds all that it gets.
+// tierSize is the size in bytes of the storage tier of each store, 0 without tiers. If the options do not say it, it is
+// enough for the whole working set: pages spread evenly over the stores, more or less; twice the share of a store holds
+// all that it gets.
 func (o Options) tierSize(distinct int) uint64 {
-	if !o.Tiers {
+	switch {
+	case !o.Tiers:
 		return 0
+	case o.TierBytes > 0:
+		return o.TierBytes / uint64(o.Stores)
 	}
 	pages := min(distinct, 2*(distinct/o.Stores+1))
 	return uint64(float64(pages) * float64(o.PageSize+tierHeader) / tierFull)

@@ -27,7 +27,7 @@ type verbs struct{ *command.Env }
 func New(env *command.Env) *cobra.Command {
 	e := verbs{env}
 	o := demo.Default()
-	page, pool := command.Size(o.PageSize), command.Size(0)
+	page, pool, tier := command.Size(o.PageSize), command.Size(0), command.Size(0)
 	var format output.Format
 	var kill string
 	var logs bool
@@ -41,7 +41,7 @@ look up the longest cached prefix, get it, and put the rest. The content of ever
 verified.
 
 With --tiers each store has a storage tier in a temporary folder, on a disk if there is one, with
-space for the whole working set. A worker puts more pages once those that it put before are saved,
+space for the whole working set or --tier-size. A worker puts more pages once those that it put before are saved,
 so hits do not depend on the speed of the disk. The report says how many came from memory and how
 many from a tier.
 
@@ -63,7 +63,7 @@ The demo always ends every process that it started and removes its folder.`,
 			if o.Kill, err = demo.ParseKill(kill); err != nil {
 				return err
 			}
-			o.PageSize = uint64(page)
+			o.PageSize, o.TierBytes = uint64(page), uint64(tier)
 			if pool > 0 {
 				o.PoolPages = int(uint64(pool) / max(o.PageSize, 1))
 			}
@@ -117,6 +117,7 @@ The demo always ends every process that it started and removes its folder.`,
 	f.Var(&page, "page-size", "size of one block's page")
 	f.Var(&pool, "pool-size", "memory of all stores together (default 768 pages)")
 	f.BoolVar(&o.Tiers, "tiers", false, "give each store a storage tier in a temporary folder, for what leaves memory")
+	f.Var(&tier, "tier-size", "size of all storage tiers together (default space for the whole working set)")
 	f.IntVar(&o.Window, "window", o.Window, "pages that a worker holds, and of one get or put")
 	f.Uint64Var(&o.Load.Seed, "seed", o.Load.Seed, "seed of the generated load")
 	f.DurationVar(&o.LeaseTTL, "lease-ttl", o.LeaseTTL, "how long a read protects a page from eviction")
