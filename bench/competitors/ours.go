@@ -87,12 +87,12 @@ func (s *Scope) OursPython(ctx context.Context, m *Master, way Way, cpu, segment
 }
 
 // python starts driver.py.
-func (s *Scope) python(ctx context.Context, name string, m *Master, cpu, segment int, env []string) (*Driver, error) {
+func (s *Scope) python(ctx context.Context, name string, m *Master, cpu, segment int, env []string, args ...string) (*Driver, error) {
 	if m.cluster != "" {
 		env = append(env, "MC_STORE_CLUSTER_ID="+m.cluster)
 	}
-	return s.driver(ctx, name, cpu, env, s.env.Python, filepath.Join(s.env.Root, "bench", "drivers", "driver.py"),
-		"--master", m.Address, "--segment", strconv.Itoa(segment))
+	args = append([]string{filepath.Join(s.env.Root, "bench", "drivers", "driver.py"), "--master", m.Address, "--segment", strconv.Itoa(segment)}, args...)
+	return s.driver(ctx, name, cpu, env, s.env.Python, args...)
 }
 
 // OursMasterClient starts a client of a master of ours that makes no puts and gets, only calls.

@@ -27,6 +27,9 @@ FILL_BATCH = 1000
 SET_BATCH = 16
 KEY_BYTES = 46
 RETRY_SECONDS = 0.005
+# How many calls puts are ahead of a disk, and how long it may take for another object.
+OFFLOAD_AHEAD = 8
+OFFLOAD_SECONDS = 3.0
 # How long objects may take to be there again once the pool takes puts.
 RETURN_SECONDS = 10.0
 
@@ -139,7 +142,7 @@ class Worker:
         """The answer to a job."""
         jobs = {
             "prepare": self.prepare, "put": self.put, "get": self.get,
-            "calls": self.calls, "fill": self.fill, "recover": self.recover,
+            "calls": self.calls, "fill": self.fill, "recover": self.recover, "offload": self.offload,
         }  # fmt: skip
         return {"phases": jobs[job["do"]](job)}
 
@@ -284,6 +287,55 @@ class Worker:
         none = {"seconds": 0.0, "p50": 0.0, "p99": 0.0}
         return {"pause": {**none, "calls": 1, "seconds": pause}, "kept": {**none, "calls": kept}}
 
+    def offload(self, job: dict[str, Any]) -> dict[str, Phase]:
+        """New objects until they are on a disk, and reads of those that are in memory no more."""
+        size, count, self.puts = job["size"], job["count"], self.puts + 1
+        keys = [f"offload/{self.puts}/{i}" for i in range(job["keys"])]
+        begin, ahead = time.perf_counter(), OFFLOAD_AHEAD * count
+        for at in range(0, len(keys), count):
+            left = keys[at : at + count]
+            while left:  # Memory is full until more is saved.
+                n = len(left)
+                codes = self.store.batch_put_from(left, [self.area.base] * n, [size] * n)
+                left = [key for key, code in zip(left, codes, strict=True) if code != 0]
+                if left and time.perf_counter() - begin > job["seconds"]:
+                    raise RuntimeError(f"{left[0]} cannot be put")
+            # What memory has to drop before it is saved is lost.
+            self.saved(keys[max(0, at - ahead) : max(0, at - ahead + count)])
+        saved, when = self.saved(keys)
+        if 2 * saved < len(keys):
+            raise RuntimeError(f"{saved} of {len(keys)} objects are on a disk")
+        where = self.store.batch_get_replica_desc(keys)
+        cold = [key for key in keys if key in where and not any(r.is_memory_replica() for r in where[key])]
+        cold = cold[: len(cold) // count * count]
+        if not cold:
+            raise RuntimeError(f"all {len(keys)} objects are in memory")
+        start, sizes = self.area.of(0, job), [size] * count
+        ptrs = [start + i * size for i in range(count)]
+        self.area.clear(start, size * count)
+        first = time.perf_counter()
+        for at in range(0, len(cold), count):
+            check(self.store.batch_get_into(cold[at : at + count], ptrs, sizes), sizes)
+        seconds = time.perf_counter() - first
+        self.area.check(start, size, count)
+        none = {"p50": 0.0, "p99": 0.0}
+        return {
+            "save": {**none, "calls": saved, "seconds": when - begin},
+            "cold": {**none, "calls": len(cold), "seconds": seconds},
+        }
+
+    def saved(self, keys: list[str]) -> tuple[int, float]:
+        """Waits until all objects are on a disk, or no more of them for a while: their number, and since when."""
+        count, when = 0, time.perf_counter()
+        while count < len(keys) and time.perf_counter() - when < OFFLOAD_SECONDS:
+            where = self.store.batch_get_replica_desc(keys)
+            now = sum(any(r.is_local_disk_replica() for r in where.get(key, [])) for key in keys)
+            if now > count:
+                count, when = now, time.perf_counter()
+            else:
+                time.sleep(RETRY_SECONDS)
+        return count, when
+
     def there(self, sets: list[dict[str, int]], start: int) -> int:
         """How many objects of the sets can be read, with the bytes that were put."""
         found = 0
@@ -304,9 +356,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--master", required=True, help="address of the master, host:port")
     parser.add_argument("--segment", type=int, default=0, help="memory to contribute, in bytes")
+    parser.add_argument("--ssd", default="", help="folder on a disk for what is in that memory")
     args = parser.parse_args()
     store = MooncakeDistributedStore()
-    code = store.setup("127.0.0.1", "P2PHANDSHAKE", args.segment, 16 << 20, "tcp", "", args.master)
+    disk = {"enable_ssd_offload": True, "ssd_offload_path": args.ssd} if args.ssd else {}
+    code = store.setup("127.0.0.1", "P2PHANDSHAKE", args.segment, 16 << 20, "tcp", "", args.master, **disk)
     if code != 0:
         sys.exit(f"driver.py: setup answered {code}")
     area = Area()

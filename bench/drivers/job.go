@@ -33,6 +33,9 @@ const (
 	// Recover puts and gets until both succeed, for Seconds at most, and then counts which objects of the sets are there:
 	// its phases are pause and kept. In Python only.
 	Recover = "recover"
+	// Offload puts Keys objects, Count a call, no faster than a disk takes them: save lasts until the last one that gets there. Then it
+	// reads those that have left memory, Count a call: cold. In Python only.
+	Offload = "offload"
 )
 
 // Job is what a driver does at a time.
@@ -52,7 +55,7 @@ type Job struct {
 	// Sets are those of Prepare; Warm is how many bytes it writes and removes before.
 	Sets []Set `json:"sets,omitempty"`
 	Warm int   `json:"warm,omitempty"`
-	// From and Keys are the numbers of the objects of Fill.
+	// From and Keys are the numbers of the objects of Fill, Keys is that of Offload.
 	From int `json:"from,omitempty"`
 	Keys int `json:"keys,omitempty"`
 	// Segments is over how many segments Calls of a client in Go spreads its objects.

@@ -41,7 +41,7 @@ func All() []Workload {
 		{"alloc", "allocators: time of a call, utilisation", allocators},
 		{"demo", "the main job on conversations, pools of three sizes", demo},
 		{"failover", "the leader of two masters over etcd dies: pause, objects kept", failover},
-		{"disk", "the disk of this machine", disk},
+		{"disk", "more than memory holds: saved to a disk, read from it, beside fio", disk},
 		{"growth", "how a master changes with clients, segments and keys", growth},
 	}
 }
