@@ -16,27 +16,41 @@ type candidate struct {
 	evict.Candidate
 	until  lease.Instant
 	probed bool // only a lookup protects it until then
+	// late is when it goes although no storage tier has it, 0 unless its node is to save it.
+	late   lease.Instant
 	ticket uint64
 }
 
 // deferral holds candidates in the order in which the policy proposed them.
 type deferral struct {
 	queue []candidate
-	// valid maps an object to the ticket of its place in the queue; a place with another
-	// ticket is void.
-	valid map[evict.ID]uint64
+	// valid maps an object to its place in the queue; a candidate with another ticket is void.
+	valid map[evict.ID]spot
 	next  uint64
+	// saving is the size of the candidates that wait to be saved, in bytes.
+	saving uint64
 	// soonest is no later than the first instant at which a retry can succeed.
 	soonest lease.Instant
 }
 
+// spot is the place of a candidate.
+type spot struct{ ticket, saving uint64 }
+
+// spot returns the place of a candidate with its ticket.
+func (c *candidate) spot() spot {
+	if c.late > 0 {
+		return spot{c.ticket, c.Size}
+	}
+	return spot{c.ticket, 0}
+}
+
 func newDeferral() deferral {
-	return deferral{valid: map[evict.ID]uint64{}, soonest: math.MaxInt64}
+	return deferral{valid: map[evict.ID]spot{}, soonest: math.MaxInt64}
 }
 
 // add defers a candidate. It reports false when there is no space.
 func (p *deferral) add(c candidate) bool {
-	if len(p.valid) >= maxDeferred {
+	if p.full() {
 		return false
 	}
 	// At twice the bound half of the queue is void, so that the work of compacting is spread
@@ -47,15 +61,26 @@ func (p *deferral) add(c candidate) bool {
 	p.next++
 	c.ticket = p.next
 	p.queue = append(p.queue, c)
-	p.valid[c.ID] = p.next
+	p.set(c)
 	p.soonest = min(p.soonest, c.until)
 	return true
 }
 
+// full reports whether there is no space.
+func (p *deferral) full() bool { return len(p.valid) >= maxDeferred }
+
+// set notes where a candidate is and whether it waits to be saved.
+func (p *deferral) set(c candidate) {
+	at := c.spot()
+	p.saving += at.saving - p.valid[c.ID].saving
+	p.valid[c.ID] = at
+}
+
 // drop gives up an object's place. It reports whether it had one.
 func (p *deferral) drop(id evict.ID) bool {
-	_, ok := p.valid[id]
+	at, ok := p.valid[id]
 	delete(p.valid, id)
+	p.saving -= at.saving
 	return ok
 }
 
@@ -67,16 +92,17 @@ func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candida
 	kept := p.queue[:0]
 	p.soonest = math.MaxInt64
 	for _, c := range p.queue {
-		if p.valid[c.ID] != c.ticket {
+		if p.valid[c.ID].ticket != c.ticket {
 			continue
 		}
 		if pick(c) {
 			left, stays := try(c)
 			if !stays {
-				delete(p.valid, c.ID)
+				p.drop(c.ID)
 				continue
 			}
-			c.until, c.probed = left.until, left.probed
+			c.until, c.probed, c.late = left.until, left.probed, left.late
+			p.set(c)
 		}
 		p.soonest = min(p.soonest, c.until)
 		kept = append(kept, c)
@@ -109,7 +135,7 @@ func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 // leased returns the totals of the candidates that wait for a lease.
 func (p *deferral) leased(now lease.Instant) (l Leased) {
 	for _, c := range p.queue {
-		if p.valid[c.ID] != c.ticket || c.until <= now {
+		if p.valid[c.ID].ticket != c.ticket || c.until <= now || c.late > 0 {
 			continue
 		}
 		l.Keys++

@@ -17,6 +17,8 @@ type copying struct {
 	source  uint64 // ID of the copy that is read
 	targets int    // how many copies it makes
 	started lease.Instant
+	// promotes says that the source lies on a storage tier, and the targets in memory.
+	promotes bool
 }
 
 // Source is what there is to copy.
@@ -101,6 +103,10 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
 	m.task = &copying{kind: kind, client: client.id, source: source, targets: len(targets), started: now}
+	m.task.promotes = kind == model.CopyObject && len(targets) > 0 && plan.Source.OnTier() && !o.saving()
+	if m.task.promotes {
+		t.promotes.Add(1)
+	}
 	s.copying[o.slot()] = struct{}{}
 	return plan, Done
 }
@@ -141,10 +147,10 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	// A target whose segment went is dead, or was swept already. So may be the copy that a
 	// move without a target was to leave.
 	if !found || whole < m.task.targets || move && whole == 0 && !o.outlives(source) {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, SourceGone, bin)
 		return SourceGone
 	}
-	t.endTask(s, o)
+	t.endTask(s, o, Done)
 	was := o.listed()
 	for j := range m.copies {
 		if m.copies[j].target {
@@ -171,7 +177,7 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 	defer s.mu.Unlock()
 	out := o.task(client, kind)
 	if out == Done {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, NotCopying, bin)
 	}
 	return out
 }
@@ -186,22 +192,30 @@ func (o *object) saving() bool {
 // yield gives up a copy of an object that gives way.
 func (t *Table) yield(s *shard, o *object, bin *Bin) {
 	if o.saving() {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, Missing, bin)
 	}
 }
 
-func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
+func (t *Table) dropTask(s *shard, o *object, why Outcome, bin *Bin) {
 	t.cut(s, o, bin, func(r replica) bool { return r.target })
-	t.endTask(s, o)
+	t.endTask(s, o, why)
 }
 
-// endTask notes that no copy of an object is in progress any more.
-func (t *Table) endTask(s *shard, o *object) {
-	if o.copying() {
-		t.copiers.leave(o.more.task.client)
-		o.more.task = nil
-		delete(s.copying, o.slot())
+// endTask notes that no copy of an object is in progress any more: Done; NotCopying if its client gave it up, Unfinished if the
+// table did, SourceGone or Missing if what it copies went.
+func (t *Table) endTask(s *shard, o *object, how Outcome) {
+	if !o.copying() {
+		return
 	}
+	if o.more.task.promotes {
+		t.promotes.Add(-1)
+		if t.Promoted != nil {
+			t.Promoted(how, o.size())
+		}
+	}
+	t.copiers.leave(o.more.task.client)
+	o.more.task = nil
+	delete(s.copying, o.slot())
 }
 
 // AbandonCopies gives up every copy that match selects and returns how many. match runs
@@ -213,7 +227,7 @@ func (t *Table) AbandonCopies(match func(client model.ClientID, started lease.In
 		s.mu.Lock()
 		for slot := range s.copying {
 			if o := s.slots.at(slot); match(o.more.task.client, o.more.task.started) {
-				t.dropTask(s, o, bin)
+				t.dropTask(s, o, Unfinished, bin)
 				n++
 			}
 		}

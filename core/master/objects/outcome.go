@@ -23,6 +23,7 @@ const (
 	Probed             // a lookup found it a moment ago
 	HardPinned         // never to be evicted
 	SoftPinned         // to be evicted after others only
+	Unsaved            // a storage tier has yet to get it
 	Copying            // a copy or move of it is in progress
 	NotCopying         // none is in progress
 	WrongKind          // a move is in progress where a copy was meant, or the other way round

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,12 +15,12 @@ import (
 // newTierRig is a table with a segment of memory, and a storage tier of the same node.
 func newTierRig(t *testing.T) *rig {
 	r := newRig(t)
-	registry := segments.NewRegistry()
+	r.registry = segments.NewRegistry()
 	r.segs = nil
 	for i, protocol := range []string{"tcp", model.ProtocolTier} {
-		s, _, err := registry.Prepare(r.client.id, model.Segment{ID: model.NewUUID(), Name: []string{"n", "n/tier0"}[i], Base: uint64(1+i) << 40, Size: 1 << 20, Protocol: protocol})
+		s, _, err := r.registry.Prepare(r.client.id, model.Segment{ID: model.NewUUID(), Name: []string{"n", "n/tier0"}[i], Base: uint64(1+i) << 40, Size: 1 << 20, Protocol: protocol})
 		require.NoError(t, err)
-		registry.Add(s)
+		r.registry.Add(s)
 		r.segs = append(r.segs, s)
 	}
 	return r
@@ -95,6 +96,82 @@ func TestUnsavedObjectsGoLast(t *testing.T) {
 	_, _, out = r.Evict(id, second, Rules{Probed: true}, false, &bin, nil)
 	require.Equal(t, Done, out)
 	require.True(t, bin.Objects[0].Unsaved)
+}
+
+// TestSaveOnEvict: an object that eviction chooses is spared, and its node told, until the tier has it. Memory that a put needs
+// takes it at once.
+func TestSaveOnEvict(t *testing.T) {
+	r := newTierRig(t)
+	r.SaveOnEvict = true
+	id, other := r.put("k", Settings{}, 0), r.put("other", Settings{}, 0)
+	var bin Bin
+	for range 2 {
+		_, _, out := r.Evict(id, 60*second, Rules{Save: true}, false, &bin, nil)
+		require.Equal(t, Unsaved, out, "also long after its put")
+	}
+	_, _, out := r.Evict(id, second, Rules{Save: true, Seq: 1 << 40}, false, &bin, nil)
+	require.Equal(t, Moved, out)
+	_, _, out = r.Evict(other, second, Rules{}, false, &bin, nil)
+	require.Equal(t, Done, out)
+	require.True(t, bin.Objects[0].Unsaved)
+	bin.Reset()
+	r.copied("k", 0, 1)
+	_, _, out = r.Evict(id, second, Rules{Save: true}, false, &bin, nil)
+	require.Equal(t, Done, out)
+	require.True(t, bin.Objects[0].Partial)
+	require.False(t, bin.Objects[0].Unsaved)
+}
+
+// TestWhatNoTierTakesIsNotHeldBack: only objects that a node can save wait for it.
+func TestWhatNoTierTakesIsNotHeldBack(t *testing.T) {
+	name := strings.Repeat("k", 2049)
+	for what, c := range map[string]struct {
+		put  func(r *rig) evict.ID
+		held bool
+	}{
+		"striped, the first stripe with the node of the tier": {func(r *rig) evict.ID { return r.putAt("k", 8, r.stripes(0, 2)) }, true},
+		"striped, the first stripe with a node without one":   {func(r *rig) evict.ID { return r.putAt("k", 8, r.stripes(2, 0)) }, false},
+		"as large as the largest that the tier takes":         {func(r *rig) evict.ID { return r.putAt("k", 16, r.at(16, 0)) }, true},
+		"larger":                      {func(r *rig) evict.ID { return r.putAt("k", 17, r.at(17, 0)) }, false},
+		"striped and larger":          {func(r *rig) evict.ID { return r.putAt("k", 17, r.stripes(0, 2)) }, false},
+		"with the longest name":       {func(r *rig) evict.ID { return r.putAt(name[1:], 8, r.at(8, 0)) }, true},
+		"with a longer name":          {func(r *rig) evict.ID { return r.putAt(name, 8, r.at(8, 0)) }, false},
+		"with the node of the tier":   {func(r *rig) evict.ID { return r.putAt("k", 8, r.at(8, 0)) }, true},
+		"with a node without a tier":  {func(r *rig) evict.ID { return r.putAt("k", 8, r.at(8, 2)) }, false},
+		"two copies, one by the tier": {func(r *rig) evict.ID { return r.putAt("k", 8, append(r.at(8, 2), r.at(8, 0)...)) }, true},
+	} {
+		r := newTierRig(t)
+		bare, _, err := r.registry.Prepare(model.UUID{Hi: 5}, model.Segment{ID: model.NewUUID(), Name: "bare", Base: 1 << 50, Size: 1 << 20, Protocol: "tcp"})
+		require.NoError(t, err)
+		r.segs[1].Describe("", 16)
+		r.registry.Add(bare)
+		r.segs = append(r.segs, bare)
+		want := Done
+		if c.held {
+			want = Probed
+		}
+		_, _, out := r.Evict(c.put(r), second, Rules{}, false, &Bin{}, nil)
+		assert.Equal(t, want, out, what)
+	}
+}
+
+// stripes are the extents of one copy, the first stripe in the first segment.
+func (r *rig) stripes(segs ...int) [][]segments.Extent {
+	var parts []segments.Extent
+	for _, s := range segs {
+		parts = append(parts, segments.Extent{Seg: r.segs[s], Size: 4})
+	}
+	return [][]segments.Extent{parts}
+}
+
+// putAt puts an object and ends it.
+func (r *rig) putAt(key string, size uint64, copies [][]segments.Extent) evict.ID {
+	r.t.Helper()
+	_, out := r.Put(&NewObject{Key: key, Size: size, Client: r.client, Copies: copies}, 1, patience, nil, &Bin{})
+	require.Equal(r.t, Done, out)
+	id, _, out := r.Finish(key, 0, r.client, model.Checksum{}, 1, 0)
+	require.Equal(r.t, Done, out)
+	return id
 }
 
 // TestUpsertLeavesTheTier: a new value does not take the place of one that a tier has a copy of.
