@@ -106,7 +106,10 @@ func TestSavingIsBounded(t *testing.T) {
 		b.put(t, 0, maxDeferred+100)
 		res := b.Evict(t.Context(), keep(maxDeferred+50, -1))
 		require.Equal(t, Result{Saving: maxDeferred}, res)
+		calls := b.lru.ProposeCalls.Load()
+		time.Sleep(2 * barrenPause)
 		require.Equal(t, Result{}, b.Evict(t.Context(), keep(maxDeferred+50, -1)))
+		require.Equal(t, calls, b.lru.ProposeCalls.Load(), "the policy is not asked for what cannot wait")
 		require.Equal(t, Result{Keys: 100, Bytes: 100}, b.Evict(t.Context(), need(100)))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -225,4 +226,43 @@ func TestSavingGivesWay(t *testing.T) {
 		}
 		require.NotEqual(t, Done, r.CopyEnd("k", r.client, model.CopyObject, &bin), name)
 	}
+}
+
+// TestPromotionsAreCounted: a copy from a tier into memory is a promotion while it lasts, and no other copy is one.
+func TestPromotionsAreCounted(t *testing.T) {
+	r := newTierRig(t)
+	more, _, err := r.registry.Prepare(r.client.id, model.Segment{ID: model.NewUUID(), Name: "more", Base: 1 << 50, Size: 1 << 20, Protocol: "tcp"})
+	require.NoError(t, err)
+	r.registry.Add(more)
+	r.segs = append(r.segs, more)
+	var ends []Outcome
+	r.Promoted = func(how Outcome, size uint64) {
+		require.EqualValues(t, 8, size)
+		ends = append(ends, how)
+	}
+	begin := func(from, to int) {
+		src, out := r.CopySource("k", r.segs[from].Name)
+		require.Equal(t, Done, out)
+		_, out = r.CopyBegin("k", r.client, model.CopyObject, src.ID, r.at(8, to), second)
+		require.Equal(t, Done, out)
+	}
+	r.put("k", Settings{}, 0)
+	r.copied("k", 0, 1)
+	r.copied("k", 0, 2)
+	require.Empty(t, ends)
+	for range 3 {
+		begin(1, 2)
+		require.Equal(t, 1, r.Promoting())
+		switch len(ends) {
+		case 0:
+			require.Equal(t, Done, r.CopyRevoke("k", r.client, model.CopyObject, &Bin{}))
+		case 1:
+			require.Equal(t, 1, r.AbandonCopies(func(model.ClientID, lease.Instant) bool { return true }, &Bin{}))
+		default:
+			more.Kill()
+			require.Equal(t, SourceGone, r.CopyEnd("k", r.client, model.CopyObject, &Bin{}))
+		}
+		require.Zero(t, r.Promoting())
+	}
+	require.Equal(t, []Outcome{NotCopying, Unfinished, SourceGone}, ends)
 }
