@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -68,4 +69,45 @@ func benchTable(b *testing.B, n int) {
 			}
 		})
 	})
+}
+
+// BenchmarkMemory is what objects take of the heap that lie in memory, and what those take beside that a storage tier has as
+// well. Both are without the key and what the index takes.
+func BenchmarkMemory(b *testing.B) {
+	const n = 1 << 18
+	for _, tiered := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tier=%t", tiered), func(b *testing.B) {
+			for b.Loop() {
+				r := newTierRig(b)
+				r.Reserve(n)
+				keys := make([]string, n)
+				for i := range keys {
+					keys[i] = "a page of a conversation, " + strconv.Itoa(i)
+				}
+				var events DrainBuffer
+				before := heap()
+				for i, key := range keys {
+					r.put(key, Settings{}, 0)
+					if tiered {
+						r.copied(key, 0, 1)
+					}
+					if i%256 == 0 {
+						r.Drain(&events)
+					}
+				}
+				r.Drain(&events)
+				r.Shrink(&events)
+				b.ReportMetric(float64(heap()-before)/n, "B/object")
+				runtime.KeepAlive(keys)
+				runtime.KeepAlive(r.Table)
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

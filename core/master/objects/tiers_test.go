@@ -14,7 +14,7 @@ import (
 )
 
 // newTierRig is a table with a segment of memory, and a storage tier of the same node.
-func newTierRig(t *testing.T) *rig {
+func newTierRig(t testing.TB) *rig {
 	r := newRig(t)
 	r.registry = segments.NewRegistry()
 	r.segs = nil
