@@ -71,12 +71,12 @@ func benchTable(b *testing.B, n int) {
 	})
 }
 
-// BenchmarkMemory is what objects take of the heap that lie in memory, and what those take beside that a storage tier has as
-// well. Both are without the key and what the index takes.
+// BenchmarkMemory is what objects take of the heap that lie in memory, on a storage tier, or both, without the key and what the
+// index takes.
 func BenchmarkMemory(b *testing.B) {
 	const n = 1 << 18
-	for _, tiered := range []bool{false, true} {
-		b.Run(fmt.Sprintf("tier=%t", tiered), func(b *testing.B) {
+	for at, name := range []string{"memory", "memory and tier", "tier"} {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				r := newTierRig(b)
 				r.Reserve(n)
@@ -87,9 +87,12 @@ func BenchmarkMemory(b *testing.B) {
 				var events DrainBuffer
 				before := heap()
 				for i, key := range keys {
-					r.put(key, Settings{}, 0)
-					if tiered {
+					id := r.put(key, Settings{}, 0)
+					if at > 0 {
 						r.copied(key, 0, 1)
+					}
+					if at > 1 {
+						r.Evict(id, second, Rules{}, false, &Bin{}, nil)
 					}
 					if i%256 == 0 {
 						r.Drain(&events)

@@ -46,8 +46,8 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 		}
 		return mates, until, out
 	}
-	if o.more != nil && o.more.group != nil && !rules.Mate {
-		mates = t.groups.others(o.more.group, id, mates)
+	if o.rest() != nil && o.rest().group != nil && !rules.Mate {
+		mates = t.groups.others(o.rest().group, id, mates)
 	}
 	if o.stored() {
 		was := o.listed() && tell
@@ -69,7 +69,8 @@ func (o *object) unsaved() bool {
 // savable returns the first extent of a copy whose node can copy the object to a storage tier: the node of the first stripe
 // copies all of them.
 func (o *object) savable() (first segments.Extent, ok bool) {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return segments.Extent{Seg: o.seg, Put: ledger.Put(o.id)}, o.seg.Saves(o.size())
 	}
@@ -97,7 +98,7 @@ func (t *Table) protected(o *object, now lease.Instant, rules Rules) (until leas
 	case o.leaseEnd() > now:
 		return o.leaseEnd(), Leased
 	case o.has(softPin) && !rules.Soft:
-		return o.more.pinEnd, SoftPinned
+		return o.rest().pinEnd, SoftPinned
 	case !t.SaveOnEvict && !rules.Probed && o.since.Add(SavePatience) > now && o.unsaved():
 		return o.since.Add(SavePatience), Probed
 	case o.probeEnd() > now && !rules.Probed:

@@ -91,7 +91,7 @@ func (b *Bin) whole(o *object, w *segments.Writer) {
 	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
 	g.Unsaved = g.Readable && o.unsaved()
 	if o.copying() { // A client may be writing its targets.
-		g.Unfinished, g.Since = true, o.more.task.started
+		g.Unfinished, g.Since = true, o.rest().task.started
 	}
 	head := len(b.extents)
 	b.extents = o.extents(b.extents)
@@ -106,7 +106,7 @@ func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
 	if r.target && !r.onTier() { // A record that is written for a copy that is gone does no harm.
-		g.Unfinished, g.Since = true, o.more.task.started
+		g.Unfinished, g.Since = true, o.rest().task.started
 	}
 	b.extents = append(b.extents, r.parts...)
 	b.Objects = append(b.Objects, g)

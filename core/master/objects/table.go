@@ -190,7 +190,7 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 		t.unwritten(s, o)
 	}
 	t.endTask(s, o, Missing)
-	if m := o.more; m != nil && m.group != nil {
+	if m := o.rest(); m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}
 	s.slots.remove(o)

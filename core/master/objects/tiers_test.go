@@ -3,10 +3,12 @@ package objects
 import (
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -265,4 +267,54 @@ func TestPromotionsAreCounted(t *testing.T) {
 		require.Zero(t, r.Promoting())
 	}
 	require.Equal(t, []Outcome{NotCopying, Unfinished, SourceGone}, ends)
+}
+
+// TestFewBytesForATier: what an object takes beside that a storage tier has it, or has it alone, is small, and the object stays the
+// one that was put.
+func TestFewBytesForATier(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(beside{}), uintptr(32))
+	r := newTierRig(t)
+	id := r.put("k", Settings{}, 0)
+	look := func(small bool, onTier ...bool) (ids []uint64) {
+		t.Helper()
+		_, s, o := r.open("k")
+		require.Equal(t, small, o.rest() == nil)
+		s.mu.Unlock()
+		v, ok := r.Look("k")
+		require.True(t, ok)
+		require.Len(t, v.Replicas, len(onTier))
+		for i, x := range onTier {
+			require.Equal(t, x, v.Replicas[i].OnTier())
+			ids = append(ids, v.Replicas[i].ID)
+		}
+		_, _, out := r.Finish("k", ids[0], r.client, model.Checksum{}, 1, 0)
+		if onTier[0] {
+			require.Equal(t, Superseded, out, "that is the number of the copy")
+		} else {
+			require.Equal(t, Done, out)
+		}
+		return ids
+	}
+	put := look(true, false)[0]
+	r.copied("k", 0, 1)
+	require.Equal(t, put, look(true, false, true)[0])
+	_, _, out := r.Evict(id, second, Rules{}, false, &Bin{}, nil)
+	require.Equal(t, Done, out)
+	onTier := look(true, true)[0]
+	_, _, out = r.Finish("k", put, r.client, model.Checksum{}, 1, 0)
+	require.Equal(t, Done, out, "the end of the put is repeated")
+	_, out = r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, 1, second, nil)
+	require.Equal(t, NeedsSpace, out)
+	r.copied("k", 1, 0)
+	v, _ := r.Look("k")
+	require.Len(t, v.Replicas, 2)
+	_, _, out = r.Finish("k", put, r.client, model.Checksum{}, 1, 0)
+	require.Equal(t, Done, out)
+	require.Equal(t, Done, r.Clear("k", AnyClient, "n", second, &Bin{}))
+	require.Equal(t, onTier, look(true, true)[0])
+	var extents []segments.Extent
+	for at, more := Cursor(0), true; more; more = at != 0 {
+		extents, at = r.Extents(at, extents)
+	}
+	require.Equal(t, []segments.Extent{{Seg: r.segs[1], Size: 8, Put: ledger.Put(onTier)}}, extents)
 }
