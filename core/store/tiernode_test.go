@@ -142,7 +142,7 @@ func TestWhyOfTiers(t *testing.T) {
 		require.NoError(t, m.Put(ctx, k, content(k, size), model.DefaultReplicateConfig()))
 	}
 	put("large", 4<<20) // The staging memory is too small for it.
-	require.Contains(t, why("large"), "; no storage tier of its node a has it")
+	require.Contains(t, why("large"), "; no storage tier of its node a takes an object of this size")
 	put("saved", 1<<20)
 	m.saved(t, 1)
 	require.Contains(t, why("saved"), "; what is evicted is its copy in memory, since a storage tier has it as well (tier0 of node a)")
@@ -318,6 +318,9 @@ func TestTierSavesOnEvict(t *testing.T) {
 	memory, tiers := where("key0")
 	require.Equal(t, []int{0, 1}, []int{memory, tiers})
 	require.True(t, bytes.Equal(content("key0", 1<<20), m.staged(t, "key0")))
+	story, err := p.master.current().Why(ctx, model.Caller{}, "key14")
+	require.NoError(t, err)
+	require.Contains(t, story.Reason, "; its node a saves it on a storage tier when eviction chooses it")
 	for i := 2; i < 15; i++ {
 		memory, tiers := where(fmt.Sprint("key", i))
 		require.Equal(t, []int{1, 0}, []int{memory, tiers}, i)
