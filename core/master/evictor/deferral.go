@@ -86,12 +86,16 @@ func (p *deferral) drop(id evict.ID) bool {
 
 func (p *deferral) due(now lease.Instant) bool { return p.soonest <= now }
 
-// retry offers the candidates that pick selects, in order. try says whether one stays, and
-// how.
-func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candidate, bool)) {
-	kept := p.queue[:0]
+// retry offers the candidates that pick selects, in order, until there are enough, where that is given. try says whether one
+// stays, and how.
+func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candidate, bool), enough func() bool) {
+	kept, soonest := p.queue[:0], p.soonest
 	p.soonest = math.MaxInt64
-	for _, c := range p.queue {
+	for i, c := range p.queue {
+		if enough != nil && enough() {
+			kept, p.soonest = append(kept, p.queue[i:]...), min(p.soonest, soonest)
+			break
+		}
 		if p.valid[c.ID].ticket != c.ticket {
 			continue
 		}
@@ -112,7 +116,7 @@ func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candida
 }
 
 func (p *deferral) compact() {
-	p.retry(func(candidate) bool { return false }, nil)
+	p.retry(func(candidate) bool { return false }, nil, nil)
 }
 
 // Leased is what leases protect, as far as it came up as a candidate.

@@ -148,13 +148,13 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	res.Err = e.drain(ctx)
 	if now := e.clock.Now(); e.deferred.due(now) || r.Saves == 0 && e.deferred.saving > 0 {
 		e.evictDeferred(ctx, &r, &res, false, func(c candidate) bool {
-			return (c.until <= now || c.late > 0 && r.Saves == 0) && (e.got(&r, &res) < r.Need || c.late > 0 && r.Saves != 0)
-		})
+			return (c.until <= now || c.late > 0 && r.Saves == 0) && (e.got(&r, &res) < r.Need || c.late > 0)
+		}, func() bool { return r.Saves == 0 && res.Bytes >= r.Need })
 	}
 	protected := e.proposals(ctx, &r, &res, r.Need, false)
 	if e.got(&r, &res) < r.Floor {
 		before := res.Keys
-		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed && e.got(&r, &res) < r.Floor })
+		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed }, func() bool { return e.got(&r, &res) >= r.Floor })
 		if protected { // Objects that lookups protect may be among the skipped ones.
 			protected = e.proposals(ctx, &r, &res, r.Floor, true)
 		}
@@ -208,14 +208,14 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	return protected
 }
 
-// evictDeferred evicts the deferred candidates that pick selects. With probed it also evicts those
+// evictDeferred evicts the deferred candidates that pick selects, until there are enough. With probed it also evicts those
 // that lookups protect.
-func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
+func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool, enough func() bool) {
 	now := e.clock.Now()
 	e.begin()
 	e.deferred.retry(pick, func(c candidate) (candidate, bool) {
 		return e.try(c, now, objects.Rules{Probed: probed}, r, res)
-	})
+	}, enough)
 	e.finish(ctx, r.Why)
 }
 
