@@ -146,13 +146,13 @@ func newView(mounted []*Segment) *View {
 		open[s.Name] = struct{}{}
 	}
 	for _, s := range all {
-		s.saves.Store(0)
-		if s.OnTier() {
-			continue
-		}
+		saves := uint64(0)
 		for _, tier := range v.byClient[s.Client] {
-			s.saves.Store(max(s.saves.Load(), tier.keeps()))
+			if !s.OnTier() {
+				saves = max(saves, tier.keeps())
+			}
 		}
+		s.saves.Store(saves)
 	}
 	v.Ring = append(v.Ring, v.Ring...)
 	v.names = len(open)
