@@ -33,14 +33,19 @@ func newSavingFixture(t *testing.T) (b *fixture, tier *segments.Segment) {
 func (b *fixture) save(t *testing.T, tier *segments.Segment, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		key := fmt.Sprint(i)
-		src, out := b.table.CopySource(key, b.seg.Name)
-		require.Equal(t, objects.Done, out)
-		target := [][]segments.Extent{{{Seg: tier, Offset: uint64(i), Size: 1}}}
-		_, out = b.table.CopyBegin(key, objects.Client{}, model.CopyObject, src.ID, target, b.clock.Now())
-		require.Equal(t, objects.Done, out)
-		require.Equal(t, objects.Done, b.table.CopyEnd(key, objects.Client{}, model.CopyObject, &objects.Bin{}))
+		b.saving(t, tier, i)
+		require.Equal(t, objects.Done, b.table.CopyEnd(fmt.Sprint(i), objects.Client{}, model.CopyObject, &objects.Bin{}))
 	}
+}
+
+// saving begins to copy an object to the tier.
+func (b *fixture) saving(t *testing.T, tier *segments.Segment, i int) {
+	t.Helper()
+	src, out := b.table.CopySource(fmt.Sprint(i), b.seg.Name)
+	require.Equal(t, objects.Done, out)
+	target := [][]segments.Extent{{{Seg: tier, Offset: uint64(i), Size: 1}}}
+	_, out = b.table.CopyBegin(fmt.Sprint(i), objects.Client{}, model.CopyObject, src.ID, target, b.clock.Now())
+	require.Equal(t, objects.Done, out)
 }
 
 // keep is an eviction at the watermark.
@@ -56,10 +61,12 @@ func TestVictimsGoOnceTheyAreSaved(t *testing.T) {
 		b.put(t, 0, 10)
 		require.Equal(t, Result{Saving: 3}, b.Evict(t.Context(), keep(3, -1)))
 		require.Equal(t, Result{}, b.Evict(t.Context(), keep(3, -1)))
+		b.saving(t, tier, 0)
 		time.Sleep(savePause)
-		require.Equal(t, Result{}, b.Evict(t.Context(), keep(3, -1)))
+		require.Equal(t, Result{}, b.Evict(t.Context(), keep(3, -1)), "also while one is being copied")
 		require.Equal(t, Leased{}, b.Leased(t.Context()), "no reader has a lease")
-		b.save(t, tier, 0, 2)
+		require.Equal(t, objects.Done, b.table.CopyEnd("0", objects.Client{}, model.CopyObject, &objects.Bin{}))
+		b.save(t, tier, 1, 2)
 		time.Sleep(savePause)
 		require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), keep(3, -1)))
 		require.Equal(t, []string{"0", "1"}, b.reclaimed[history.EvictedAtWatermark])
