@@ -31,7 +31,7 @@ type Master struct {
 	PutStartReleaseTimeout     time.Duration `koanf:"put_start_release_timeout" unit:"s" default:"10m" range:"1s..168h" doc:"age at which the memory of an unfinished put is freed; longer than put_start_discard_timeout"`
 	MaxOpenPutsPerClient       int           `koanf:"max_open_puts_per_client" default:"262144" range:"0..4294967295" doc:"unfinished puts that one client may have; 0 for any number"`
 	MaxOpenRatioPerClient      float64       `koanf:"max_open_ratio_per_client" default:"0.9" range:"0..1" doc:"share of the pool's memory that the unfinished puts of one client may occupy, if there is more than one; 0 for all of it"`
-	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|local_first" later:"ssd_free_ratio_first|cxl" fallback:"random" doc:"how the segments of an object are chosen"`
+	AllocationStrategy         string        `koanf:"allocation_strategy" default:"random" enum:"random|free_ratio_first|ssd_free_ratio_first|local_first" later:"cxl" fallback:"random" doc:"how the segments of an object are chosen"`
 	StripeSize                 Size          `koanf:"stripe_size" default:"64MiB" range:"1MiB..1TiB" doc:"an object larger than this is laid over several segments"`
 	ClusterID                  string        `koanf:"cluster_id" type:"cluster" default:"mooncake_cluster" doc:"name of the cluster: 1 to 128 letters, digits and _ . -"`
 
@@ -53,11 +53,15 @@ type Master struct {
 	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" doc:"longest soft pin that a client may ask for"`
 	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
 
-	EnableOffload               bool `koanf:"enable_offload" default:"false" doc:"take the storage tiers of nodes, which keep what leaves memory"`
-	OffloadForceEvict           bool `koanf:"offload_force_evict" default:"false" doc:"evict objects that are not saved where nothing else is left; it is always so here: a put never waits for a disk"`
-	OffloadingQueueLimit        int  `koanf:"offloading_queue_limit" default:"50000" range:"1..100000000" doc:"objects of one node that may wait to be saved; beyond it, those that wait longest are not saved"`
-	PromotionOnHit              bool `koanf:"promotion_on_hit" default:"false" doc:"bring objects that are read on a storage tier back into memory; needs enable_offload"`
-	PromotionAdmissionThreshold int  `koanf:"promotion_admission_threshold" default:"2" range:"1..255" doc:"the read of an object on a storage tier that brings it back into memory"`
+	EnableOffload               bool    `koanf:"enable_offload" default:"false" doc:"take the storage tiers of nodes, which keep what leaves memory"`
+	OffloadOnEvict              bool    `koanf:"offload_on_evict" default:"false" doc:"save objects when eviction chooses them, and not when they are put; needs enable_offload"`
+	OffloadForceEvict           bool    `koanf:"offload_force_evict" default:"false" doc:"with offload_on_evict: have one eviction save no more objects than offload_cap_ratio allows, and evict the others unsaved. Without it they stay until a put needs their memory"`
+	OffloadCapRatio             float64 `koanf:"offload_cap_ratio" default:"0.5" range:"0..1" doc:"with offload_force_evict: share of offloading_queue_limit that one eviction may have saved"`
+	OffloadingQueueLimit        int     `koanf:"offloading_queue_limit" default:"50000" range:"1..100000000" doc:"objects of one node that may wait to be saved; beyond it, those that wait longest are not saved"`
+	PromotionOnHit              bool    `koanf:"promotion_on_hit" default:"false" doc:"bring objects that are read on a storage tier back into memory; needs enable_offload"`
+	PromotionQueueLimit         int     `koanf:"promotion_queue_limit" default:"50000" range:"0..4294967295" doc:"objects that all nodes together bring back into memory at the same time"`
+	PromotionMaxPerHeartbeat    int     `koanf:"promotion_max_per_heartbeat" default:"1" range:"1..4294967295" doc:"objects that one node brings back into memory at the same time"`
+	PromotionAdmissionThreshold int     `koanf:"promotion_admission_threshold" default:"2" range:"1..255" doc:"the read of an object on a storage tier that brings it back into memory"`
 
 	EnableMultiTenants       bool   `koanf:"enable_multi_tenants" default:"false" doc:"keep the objects and the quotas of tenants apart"`
 	TenantQuotaConnectorType string `koanf:"tenant_quota_connector_type" default:"file" enum:"file|etcd" doc:"where the quotas of tenants come from; etcd has them for all masters of a cluster, at upstream's key mooncake-store/CLUSTER/tenant_quota_policy"`

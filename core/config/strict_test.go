@@ -185,13 +185,13 @@ func TestUnreadableFiles(t *testing.T) {
 }
 
 func TestValuesThatFallBack(t *testing.T) {
-	for given, want := range map[string]string{"cxl": "which is not supported yet; random is used", "ssd_free_ratio_first": "which is not supported yet; random is used", "fastest": "which is not one of random, free_ratio_first, local_first; random is used"} {
+	for given, want := range map[string]string{"cxl": "which is not supported yet; random is used", "fastest": "which is not one of random, free_ratio_first, ssd_free_ratio_first, local_first; random is used"} {
 		l := mustLoad(t, RoleMaster, []string{"-allocation_strategy", given}, nil, "")
 		require.Equal(t, "random", l.Config.Master.AllocationStrategy)
 		require.Len(t, l.Warnings, 1)
 		require.Contains(t, l.Warnings[0].String(), want)
 	}
-	for _, given := range []string{"random", "free_ratio_first", "local_first"} {
+	for _, given := range []string{"random", "free_ratio_first", "ssd_free_ratio_first", "local_first"} {
 		l := mustLoad(t, RoleMaster, []string{"-allocation_strategy", given}, nil, "")
 		require.Equal(t, given, l.Config.Master.AllocationStrategy)
 		require.Empty(t, l.Warnings)

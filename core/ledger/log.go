@@ -25,9 +25,10 @@ type placed struct {
 
 // Watcher learns what becomes of the puts of a ledger.
 type Watcher interface {
-	// Settled is called when a batch is applied, for each put that it changed; Gone says that the put is gone. It runs
+	// Settled is called when a batch is applied, for each put that it changed: what it was, Gone for one that is new, and what it
+	// is. A master that says again that a put is complete wants it on a storage tier. Settled runs
 	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
-	Settled(p Put, s State)
+	Settled(p Put, was, is State)
 }
 
 // Log is the ledger of one segment. It is safe for concurrent use.
@@ -328,6 +329,7 @@ func (l *Log) watched() {
 		return
 	}
 	for p, m := range l.index.staged {
-		l.watcher.Settled(p, m.state)
+		was, _ := l.index.settled(p)
+		l.watcher.Settled(p, was.state, m.state)
 	}
 }

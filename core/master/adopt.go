@@ -51,7 +51,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 	if known {
 		return errs.New(errs.InvalidParams, opReport, "segment %s (%s) is mounted already", m.ID, m.Name)
 	}
-	m.SetKeeper(r.keeper)
+	m.Describe(r.keeper, r.largest)
 	feed := s.feeds.Open(r.client)
 	m.Ledger = journal.NewStream(feed, r.epoch, seq)
 	now := s.clock.Now()

@@ -258,7 +258,7 @@ func (s *Service) evict(ctx context.Context, r evictor.Request) evictor.Result {
 	s.counters.EvictedKeys.Add(res.Keys)
 	s.counters.EvictedBytes.AddBytes(res.Bytes)
 	s.log.Debug("[EVICT-RESULT]", "wanted_bytes", r.Need, "floor_bytes", r.Floor, "freed_bytes", res.Bytes, "keys", res.Keys,
-		"looked_up", res.Probed, "soft_pinned", res.Soft, "why", r.Why.Text(), "error", res.Err)
+		"looked_up", res.Probed, "soft_pinned", res.Soft, "saving", res.Saving, "why", r.Why.Text(), "error", res.Err)
 	return res
 }
 
@@ -277,7 +277,15 @@ func (s *Service) evictAtWatermark(ctx context.Context) {
 	need := uint64(share * float64(used))
 	floor := uint64(max(share/2, over) * float64(used))
 	s.log.Debug("[EVICT-TRIGGER]", "used_bytes", used, "capacity_bytes", v.Capacity, "target_bytes", need, "floor_bytes", floor)
-	s.evict(ctx, evictor.Request{Need: max(need, 1), Floor: floor, Soft: s.cfg.EvictSoftPinned, Why: history.EvictedAtWatermark})
+	s.evict(ctx, evictor.Request{Need: max(need, 1), Floor: floor, Soft: s.cfg.EvictSoftPinned, Saves: s.saves(), Why: history.EvictedAtWatermark})
+}
+
+// saves is how many objects one eviction at the watermark may have saved, see evictor.Request.
+func (s *Service) saves() int {
+	if !s.table.SaveOnEvict {
+		return 0
+	}
+	return s.cfg.Saves
 }
 
 // explain returns the error of a put that found no space.

@@ -81,7 +81,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 		old = nil
 	}
 	if old != nil && old.Client == client {
-		old.SetKeeper(l.Keeper)
+		old.Describe(l.Keeper, l.Largest)
 		resume := !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq))
 		switch {
 		case resume && old.Segment == l.Segment:
@@ -109,13 +109,13 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	}
 	known := s.continued(ctx, client, l)
 	if known != nil {
-		known.seg.SetKeeper(l.Keeper)
+		known.seg.Describe(l.Keeper, l.Largest)
 	}
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := ledger.Epoch(max(s.epoch.Load(), l.Fence+1))
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
-	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, heard: s.clock.Now(), mirror: known}
+	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now(), mirror: known}
 	s.reports[l.Segment.ID] = r
 	return r.grant()
 }

@@ -43,7 +43,7 @@ type Config struct {
 	// ahead of need (eviction_high_watermark_ratio). Default 0.9; 1 turns that off and
 	// leaves eviction to puts that find no space.
 	EvictionHighWatermark float64
-	// AllocationStrategy is random or free_ratio_first (allocation_strategy).
+	// AllocationStrategy is one of placement.Names (allocation_strategy).
 	AllocationStrategy string
 	// ProbeTTL is how long a lookup keeps an object in place; unlike a read it gives way when
 	// there is no space otherwise (probe_lease_ttl). 0 is LeaseTTL.
@@ -61,6 +61,13 @@ type Config struct {
 	// Tiers lets nodes attach segments that are storage tiers (enable_offload), and says how they use them. nil, the
 	// default, takes none.
 	Tiers *model.TierPolicy
+	// Saves is how many objects one eviction at the watermark may have saved where Tiers.OnEvict is set; the further ones go
+	// without (offload_force_evict, offload_cap_ratio). A negative number, the default, has as many saved as can wait, and the
+	// others stay until a put needs their memory.
+	Saves int
+	// MaxPromotions is how many objects all nodes together may bring back from storage tiers at the same time
+	// (promotion_queue_limit). Default 50000.
+	MaxPromotions int
 	// History is how many keys that are gone the master remembers (why_history). Default
 	// 262144, 32 bytes each; 0 remembers none.
 	History int
@@ -93,6 +100,8 @@ func DefaultConfig() Config {
 		MaxSoftPinTTL:         24 * time.Hour,
 		EvictSoftPinned:       true,
 		StripeSize:            64 << 20,
+		Saves:                 -1,
+		MaxPromotions:         50_000,
 		History:               1 << 18,
 		Tasks:                 tasks.DefaultConfig(),
 		MetricReporting:       true,

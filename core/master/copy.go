@@ -40,6 +40,12 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	targets = slices.DeleteFunc(slices.Clone(targets), func(t string) bool {
 		return slices.Contains(src.Others, t) || (kind == model.CopyObject || len(src.Own) == 1) && slices.Contains(src.Own, t)
 	})
+	promotes := kind == model.CopyObject && s.inMemory(src.Own) == 0 && s.inMemory(targets) > 0
+	if promotes {
+		if err := s.mayPromote(op); err != nil {
+			return plan, err
+		}
+	}
 	bytes := src.Size * s.inMemory(targets)
 	if err := s.chargeCopy(ctx, c, kind, bytes); err != nil {
 		return plan, errs.Wrap(errs.CodeOf(err), op, err)
@@ -47,6 +53,9 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	plan, got, err := s.beginCopy(ctx, op, c, caller, kind, key, src, targets, bytes)
 	if err != nil {
 		return plan, err
+	}
+	if promotes {
+		s.counters.Promotions.Admitted.Add(1)
 	}
 	var touched touched
 	touched.addAll(slices.Concat(got...))
@@ -66,6 +75,37 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 		return model.CopyPlan{}, err
 	}
 	return plan, nil
+}
+
+// mayPromote refuses a copy from a storage tier into memory that is used above the watermark, or while too many others are in
+// progress.
+func (s *Service) mayPromote(op string) error {
+	switch v := s.registry.View(); {
+	case float64(v.Used()) >= s.cfg.EvictionHighWatermark*float64(v.Capacity):
+		s.counters.Promotions.RejectedWatermark.Add(1)
+		return errs.WithHint(errs.New(errs.NoAvailableHandle, op, "memory is used above the watermark, so that nothing is copied there from storage tiers"), "try again when less is used")
+	case s.table.Promoting() >= s.cfg.MaxPromotions:
+		s.counters.Promotions.RejectedCap.Add(1)
+		return errs.WithHint(errs.New(errs.KeysUltraLimit, op, "%d objects are being copied from storage tiers into memory, the most that may be (promotion_queue_limit)", s.cfg.MaxPromotions),
+			"try again when some are done")
+	}
+	return nil
+}
+
+// promoted counts the end of a copy from a storage tier into memory.
+func (s *Service) promoted(how objects.Outcome, size uint64) {
+	p := &s.counters.Promotions
+	switch how {
+	case objects.Done:
+		p.Completed.Add(1)
+		p.CompletedBytes.AddBytes(size)
+	case objects.NotCopying:
+		p.Failed.Add(1)
+	case objects.Unfinished:
+		p.Expired.Add(1)
+	default:
+		p.Cancelled.Add(1)
+	}
 }
 
 // beginCopy allocates the targets of a copy, for which its tenant was charged, and enters them.

@@ -26,11 +26,13 @@ type report struct {
 	lease  time.Duration // the longest of the masters before
 	wiped  bool
 	keeper string
-	mirror *mirror // what this master knows of the ledger already, nil for nothing
-	puts   uint64  // how many there are, as the node says
-	pieces [][]byte
-	bytes  int
-	heard  lease.Instant
+	// largest is that of model.LedgerState.
+	largest uint64
+	mirror  *mirror // what this master knows of the ledger already, nil for nothing
+	puts    uint64  // how many there are, as the node says
+	pieces  [][]byte
+	bytes   int
+	heard   lease.Instant
 }
 
 // stripes are the striped replicas of which some parts lie in segments that have not attached. Guarded by the lock of

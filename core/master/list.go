@@ -147,7 +147,7 @@ func (s *Service) gauges() metrics.Gauges {
 	v := s.registry.View()
 	g := metrics.Gauges{
 		Used: v.Used(), Capacity: v.Capacity, Keys: s.table.Len(), Readable: s.table.Readable(), InMemory: s.table.InMemory(), Stored: s.table.Stored(),
-		Clients: s.clients.Len(), WritingBytes: s.table.WritingBytes(), HeldBytes: s.pool.HeldBytes(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(),
+		Clients: s.clients.Len(), WritingBytes: s.table.WritingBytes(), HeldBytes: s.pool.HeldBytes(), StagingBytes: s.pool.StagingBytes(), SoftPinned: s.table.SoftPinned(), Promoting: s.table.Promoting(),
 	}
 	g.KVEvents = s.KVEvents()
 	t := s.tasks.Stats()

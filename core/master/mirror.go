@@ -26,7 +26,7 @@ func (s *Service) newMirror(ctx context.Context, r *report, seq ledger.Seq) erro
 	if err != nil {
 		return err
 	}
-	seg.SetKeeper(r.keeper)
+	seg.Describe(r.keeper, r.largest)
 	m := &mirror{
 		seg: seg, client: r.client, fence: r.epoch, seq: seq, lease: r.lease, heard: s.leads.Now(),
 		puts: map[ledger.Put]mirrored{}, open: map[ledger.Put]struct{}{}, cold: map[ledger.Put]*ledger.Entry{},

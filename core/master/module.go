@@ -101,7 +101,11 @@ func FromConfig(c config.Master) Config {
 		MaxRetries: uint32(c.MaxRetryAttempts),
 	}
 	if c.EnableOffload {
-		out.Tiers = &model.TierPolicy{QueueLimit: uint64(c.OffloadingQueueLimit)}
+		out.Tiers = &model.TierPolicy{QueueLimit: uint64(c.OffloadingQueueLimit), OnEvict: c.OffloadOnEvict, PromoteMost: uint32(c.PromotionMaxPerHeartbeat)}
+		out.MaxPromotions = c.PromotionQueueLimit
+		if c.OffloadForceEvict {
+			out.Saves = int(c.OffloadCapRatio * float64(c.OffloadingQueueLimit))
+		}
 		if c.PromotionOnHit {
 			out.Tiers.PromoteAt = uint32(c.PromotionAdmissionThreshold)
 		}

@@ -176,6 +176,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.epoch.Store(uint64(epochNow()))
 	s.table.NumberFrom(model.FirstPut(s.epoch.Load()))
+	s.table.SaveOnEvict, s.table.Promoted = cfg.Tiers != nil && cfg.Tiers.OnEvict, s.promoted
 	s.table.Wall = s.clock.Time
 	s.health = segments.NewHealth(s.registry, s.clients)
 	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)

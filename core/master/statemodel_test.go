@@ -151,7 +151,7 @@ func newState(rt *rapid.T, dir string) *state {
 	cfg.EvictionHighWatermark = rapid.SampledFrom([]float64{1, 0.7}).Draw(rt, "watermark")
 	cfg.SoftPinTTL, cfg.MaxSoftPinTTL, cfg.EvictSoftPinned = 4*time.Second, 8*time.Second, s.soft
 	cfg.StripeSize, cfg.History, cfg.MetricReporting = 1<<20, 1<<10, false
-	cfg.AllocationStrategy = rapid.SampledFrom([]string{"random", "free_ratio_first", "local_first"}).Draw(rt, "strategy")
+	cfg.AllocationStrategy = rapid.SampledFrom([]string{"random", "free_ratio_first", "ssd_free_ratio_first", "local_first"}).Draw(rt, "strategy")
 	deps := master.Deps{Alloc: s.alloc, Evict: s.policy, Log: slog.New(slog.DiscardHandler)}
 	if rapid.Bool().Draw(rt, "tenants") {
 		path := filepath.Join(dir, "quotas.yaml")

@@ -160,7 +160,7 @@ func (s *Service) learn(ctx context.Context, client model.ClientID, ledgers []mo
 	var out model.Attached
 	for i := range ledgers {
 		l := &ledgers[i]
-		r := &report{client: client, seg: l.Segment, epoch: ledger.Epoch(l.Fence), lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, heard: s.clock.Now()}
+		r := &report{client: client, seg: l.Segment, epoch: ledger.Epoch(l.Fence), lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now()}
 		r.mirror = s.continued(ctx, client, l)
 		s.forgetReport(l.Segment.ID)
 		s.reports[l.Segment.ID] = r

@@ -3,13 +3,11 @@ package master
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
-	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -107,28 +105,19 @@ func (s *Service) tierStory(v *objects.View) string {
 		return fmt.Sprintf("; what is evicted is its copy in memory, since a storage tier has it as well (%s)", where)
 	}
 	for _, r := range memory {
-		if !s.hasTiers(r.Segment) {
-			continue
-		}
+		m := s.registry.Get(r.SegmentID) // Of a striped copy the node of the first stripe saves.
 		switch {
+		case m == nil || !m.Saves(1):
+			continue
 		case v.Copying:
 			return "; it is not saved yet on a storage tier of its node: a copy of it is in progress"
-		case len(r.More) > 0:
-			return "; it is not saved on a storage tier: it is striped over several segments, and only objects in one piece are saved"
+		case !m.Saves(v.Size):
+			return fmt.Sprintf("; no storage tier of its node %s takes an object of this size (offload_buffer_size of the node)", r.Segment)
+		case s.table.SaveOnEvict:
+			return fmt.Sprintf("; its node %s saves it on a storage tier when eviction chooses it", r.Segment)
 		}
-		return fmt.Sprintf("; no storage tier of its node %s has it: it waits to be saved, or is larger than offload_buffer_size, or was dropped or failed "+
+		return fmt.Sprintf("; no storage tier of its node %s has it: it waits to be saved, or was dropped or failed "+
 			"(mooncake_node_tier_dropped_total and mooncake_node_tier_failed_total of the node)", r.Segment)
 	}
 	return ""
-}
-
-// hasTiers reports whether the node of a segment of memory has a storage tier.
-func (s *Service) hasTiers(segment string) bool {
-	view := s.registry.View()
-	for _, m := range view.Named(segment) {
-		if slices.ContainsFunc(view.OfClient(m.Client), func(x *segments.Segment) bool { return x.OnTier() }) {
-			return true
-		}
-	}
-	return false
 }

@@ -16,6 +16,8 @@ type LedgerState struct {
 	Lease time.Duration
 	// Keeper is what keeps the segment and the ledger beyond the life of the node's process, for people; empty for nothing.
 	Keeper string
+	// Largest is, of a storage tier, the size in bytes of the largest object that it keeps, 0 if that is not known.
+	Largest uint64
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
 	Wiped bool
 }

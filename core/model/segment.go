@@ -84,6 +84,11 @@ type TierPolicy struct {
 	PromoteAt uint32
 	// QueueLimit is how many objects of a node may wait to be saved. Beyond it, those that wait longest are not saved.
 	QueueLimit uint64
+	// OnEvict says that nodes save the objects that eviction chooses, of which the master tells them in their ledgers, and no
+	// others.
+	OnEvict bool
+	// PromoteMost is how many objects a node brings back at the same time, 0 for any number.
+	PromoteMost uint32
 }
 
 // PingReply answers a ping.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,10 +143,7 @@ func TestWhyOfTiers(t *testing.T) {
 		require.NoError(t, m.Put(ctx, k, content(k, size), model.DefaultReplicateConfig()))
 	}
 	put("large", 4<<20) // The staging memory is too small for it.
-	// The node refuses the copy after the master has begun it.
-	require.Eventually(t, func() bool {
-		return strings.Contains(why("large"), "; no storage tier of its node a has it")
-	}, time.Minute, time.Millisecond)
+	require.Contains(t, why("large"), "; no storage tier of its node a takes an object of this size")
 	put("saved", 1<<20)
 	m.saved(t, 1)
 	require.Contains(t, why("saved"), "; what is evicted is its copy in memory, since a storage tier has it as well (tier0 of node a)")
@@ -288,6 +286,47 @@ func TestTierPromotes(t *testing.T) {
 	got, err := m.Get(ctx, "key0")
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content("key0", 1<<20), got), "the copy in memory")
+}
+
+// TestTierSavesOnEvict: a node saves the objects that eviction chooses, which go from memory then, and no others.
+func TestTierSavesOnEvict(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) {
+		c.Tiers, c.LeaseTTL = &model.TierPolicy{QueueLimit: 1000, OnEvict: true}, time.Millisecond
+	})
+	m := p.member("a", memberOptions{segments: []uint64{16 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
+	for i := range 15 { // One more than the watermark allows. An eviction takes two.
+		k := fmt.Sprint("key", i)
+		require.NoError(t, m.Put(ctx, k, content(k, 1<<20), model.DefaultReplicateConfig()))
+	}
+	where := func(k string) (memory, tiers int) {
+		o, err := m.query(k)
+		require.NoError(t, err)
+		for i := range o.Replicas {
+			if o.Replicas[i].OnTier() {
+				tiers++
+			} else {
+				memory++
+			}
+		}
+		return memory, tiers
+	}
+	require.Eventually(t, func() bool { // A read would spare the object.
+		all, err := p.master.Segments(ctx)
+		require.NoError(t, err)
+		i := slices.IndexFunc(all, func(s model.SegmentInfo) bool { return !s.OnTier() })
+		return all[i].Used <= 14<<20 && m.count(t, "mooncake_node_tier_saved_total") == 2
+	}, 20*time.Second, time.Millisecond)
+	memory, tiers := where("key0")
+	require.Equal(t, []int{0, 1}, []int{memory, tiers})
+	require.True(t, bytes.Equal(content("key0", 1<<20), m.staged(t, "key0")))
+	story, err := p.master.current().Why(ctx, model.Caller{}, "key14")
+	require.NoError(t, err)
+	require.Contains(t, story.Reason, "; its node a saves it on a storage tier when eviction chooses it")
+	for i := 2; i < 15; i++ {
+		memory, tiers := where(fmt.Sprint("key", i))
+		require.Equal(t, []int{1, 0}, []int{memory, tiers}, i)
+	}
 }
 
 // TestTierIsEvicted: a tier never fails a put and keeps what fits.

@@ -164,7 +164,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 	l := d.ledger
 	d.mu.Unlock()
 	if _, ok, err := l.Find(p); err != nil || !ok { // It went meanwhile, and the watcher did not find the record.
-		d.Settled(p, ledger.Gone)
+		d.Settled(p, ledger.Gone, ledger.Gone)
 		return kept, errs.New(errs.ObjectNotFound, "", "the object was removed while it was saved")
 	}
 	return kept, nil
@@ -217,7 +217,7 @@ func (d *Disk) Follow(l *ledger.Log) {
 }
 
 // Settled implements ledger.Watcher.
-func (d *Disk) Settled(p ledger.Put, s ledger.State) {
+func (d *Disk) Settled(p ledger.Put, _, s ledger.State) {
 	if s != ledger.Gone {
 		return
 	}

@@ -16,27 +16,41 @@ type candidate struct {
 	evict.Candidate
 	until  lease.Instant
 	probed bool // only a lookup protects it until then
+	// late is when it goes although no storage tier has it, 0 unless its node is to save it.
+	late   lease.Instant
 	ticket uint64
 }
 
 // deferral holds candidates in the order in which the policy proposed them.
 type deferral struct {
 	queue []candidate
-	// valid maps an object to the ticket of its place in the queue; a place with another
-	// ticket is void.
-	valid map[evict.ID]uint64
+	// valid maps an object to its place in the queue; a candidate with another ticket is void.
+	valid map[evict.ID]spot
 	next  uint64
+	// saving is the size of the candidates that wait to be saved, in bytes.
+	saving uint64
 	// soonest is no later than the first instant at which a retry can succeed.
 	soonest lease.Instant
 }
 
+// spot is the place of a candidate.
+type spot struct{ ticket, saving uint64 }
+
+// spot returns the place of a candidate with its ticket.
+func (c *candidate) spot() spot {
+	if c.late > 0 {
+		return spot{c.ticket, c.Size}
+	}
+	return spot{c.ticket, 0}
+}
+
 func newDeferral() deferral {
-	return deferral{valid: map[evict.ID]uint64{}, soonest: math.MaxInt64}
+	return deferral{valid: map[evict.ID]spot{}, soonest: math.MaxInt64}
 }
 
 // add defers a candidate. It reports false when there is no space.
 func (p *deferral) add(c candidate) bool {
-	if len(p.valid) >= maxDeferred {
+	if p.full() {
 		return false
 	}
 	// At twice the bound half of the queue is void, so that the work of compacting is spread
@@ -47,36 +61,52 @@ func (p *deferral) add(c candidate) bool {
 	p.next++
 	c.ticket = p.next
 	p.queue = append(p.queue, c)
-	p.valid[c.ID] = p.next
+	p.set(c)
 	p.soonest = min(p.soonest, c.until)
 	return true
 }
 
+// full reports whether there is no space.
+func (p *deferral) full() bool { return len(p.valid) >= maxDeferred }
+
+// set notes where a candidate is and whether it waits to be saved.
+func (p *deferral) set(c candidate) {
+	at := c.spot()
+	p.saving += at.saving - p.valid[c.ID].saving
+	p.valid[c.ID] = at
+}
+
 // drop gives up an object's place. It reports whether it had one.
 func (p *deferral) drop(id evict.ID) bool {
-	_, ok := p.valid[id]
+	at, ok := p.valid[id]
 	delete(p.valid, id)
+	p.saving -= at.saving
 	return ok
 }
 
 func (p *deferral) due(now lease.Instant) bool { return p.soonest <= now }
 
-// retry offers the candidates that pick selects, in order. try says whether one stays, and
-// how.
-func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candidate, bool)) {
-	kept := p.queue[:0]
+// retry offers the candidates that pick selects, in order, until there are enough, where that is given. try says whether one
+// stays, and how.
+func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candidate, bool), enough func() bool) {
+	kept, soonest := p.queue[:0], p.soonest
 	p.soonest = math.MaxInt64
-	for _, c := range p.queue {
-		if p.valid[c.ID] != c.ticket {
+	for i, c := range p.queue {
+		if enough != nil && enough() {
+			kept, p.soonest = append(kept, p.queue[i:]...), min(p.soonest, soonest)
+			break
+		}
+		if p.valid[c.ID].ticket != c.ticket {
 			continue
 		}
 		if pick(c) {
 			left, stays := try(c)
 			if !stays {
-				delete(p.valid, c.ID)
+				p.drop(c.ID)
 				continue
 			}
-			c.until, c.probed = left.until, left.probed
+			c.until, c.probed, c.late = left.until, left.probed, left.late
+			p.set(c)
 		}
 		p.soonest = min(p.soonest, c.until)
 		kept = append(kept, c)
@@ -86,7 +116,7 @@ func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candida
 }
 
 func (p *deferral) compact() {
-	p.retry(func(candidate) bool { return false }, nil)
+	p.retry(func(candidate) bool { return false }, nil, nil)
 }
 
 // Leased is what leases protect, as far as it came up as a candidate.
@@ -109,7 +139,7 @@ func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 // leased returns the totals of the candidates that wait for a lease.
 func (p *deferral) leased(now lease.Instant) (l Leased) {
 	for _, c := range p.queue {
-		if p.valid[c.ID] != c.ticket || c.until <= now {
+		if p.valid[c.ID].ticket != c.ticket || c.until <= now || c.late > 0 {
 			continue
 		}
 		l.Keys++

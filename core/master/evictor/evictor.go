@@ -38,6 +38,8 @@ const (
 	proposeBatch = 4096
 	// maxIdleRounds bounds how often a policy may propose only objects that no longer exist.
 	maxIdleRounds = 16
+	// savePause is the time after which the evictor looks again whether a candidate has been saved.
+	savePause = 100 * time.Millisecond
 	// barrenPause is how long the evictor does not ask the policy again after all its candidates
 	// were protected.
 	barrenPause = 50 * time.Millisecond
@@ -108,6 +110,10 @@ type Request struct {
 	// softly pinned ones.
 	Need, Floor uint64
 	Soft        bool
+	// Saves is how many candidates that no storage tier has this eviction may have their nodes save; further ones go without. A
+	// negative one has as many saved as can wait, and the others stay. What is being saved goes as soon as it is saved, and
+	// counts as evicted until then. It counts with objects.Table.SaveOnEvict.
+	Saves int
 	// Owner, if set, restricts the eviction to the objects of this owner. It then does not ask
 	// the policy.
 	Owner string
@@ -121,6 +127,8 @@ type Result struct {
 	Bytes uint64
 	// Probed and Soft count the keys among them that were evicted only to reach the floor.
 	Probed, Soft int
+	// Saving counts the keys that wait to be saved since this eviction.
+	Saving int
 	// Err is the failure that ended the eviction early, if any.
 	Err error
 }
@@ -138,13 +146,15 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 		return res
 	}
 	res.Err = e.drain(ctx)
-	if now := e.clock.Now(); e.deferred.due(now) {
-		e.evictDeferred(ctx, &r, &res, false, func(c candidate) bool { return c.until <= now && res.Bytes < r.Need })
+	if now := e.clock.Now(); e.deferred.due(now) || r.Saves == 0 && e.deferred.saving > 0 {
+		e.evictDeferred(ctx, &r, &res, false, func(c candidate) bool {
+			return (c.until <= now || c.late > 0 && r.Saves == 0) && (e.got(&r, &res) < r.Need || c.late > 0)
+		}, func() bool { return r.Saves == 0 && res.Bytes >= r.Need })
 	}
 	protected := e.proposals(ctx, &r, &res, r.Need, false)
-	if res.Bytes < r.Floor {
+	if e.got(&r, &res) < r.Floor {
 		before := res.Keys
-		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed && res.Bytes < r.Floor })
+		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed }, func() bool { return e.got(&r, &res) >= r.Floor })
 		if protected { // Objects that lookups protect may be among the skipped ones.
 			protected = e.proposals(ctx, &r, &res, r.Floor, true)
 		}
@@ -153,7 +163,7 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if protected && res.Keys == 0 {
 		e.barren = e.clock.Now().Add(barrenPause)
 	}
-	if res.Bytes < r.Floor && r.Soft {
+	if e.got(&r, &res) < r.Floor && r.Soft {
 		before := res.Keys
 		e.evictPinned(ctx, &r, &res)
 		res.Soft = res.Keys - before
@@ -161,7 +171,15 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	return res
 }
 
-// proposals evicts the candidates of the policy until res.Bytes reaches goal, or the policy has
+// got is what an eviction has freed, and frees once it is saved.
+func (e *Evictor) got(r *Request, res *Result) uint64 {
+	if r.Saves == 0 {
+		return res.Bytes
+	}
+	return res.Bytes + e.deferred.saving
+}
+
+// proposals evicts the candidates of the policy until got reaches goal, or the policy has
 // proposed everything once. With probed it also evicts objects that lookups protect. It reports
 // whether it skipped candidates because the deferral is full: then the policy proposes others
 // first.
@@ -169,16 +187,19 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	if e.clock.Now() < e.barren {
 		return false
 	}
-	ask := goal - min(res.Bytes, goal)
-	for idle := e.table.Readable()/proposeBatch + maxIdleRounds; idle > 0 && res.Bytes < goal && res.Err == nil; {
-		keys := res.Keys
+	ask := goal - min(e.got(r, res), goal)
+	for idle := e.table.Readable()/proposeBatch + maxIdleRounds; idle > 0 && e.got(r, res) < goal && res.Err == nil; {
+		if r.Saves < 0 && e.deferred.full() {
+			return protected
+		}
+		keys := res.Keys + res.Saving
 		proposed, some := e.evictProposed(ctx, r, res, goal, ask, probed)
 		protected = protected || some
 		switch {
 		case proposed == 0:
 			return protected
-		case res.Keys > keys:
-			ask = goal - min(res.Bytes, goal)
+		case res.Keys+res.Saving > keys:
+			ask = goal - min(e.got(r, res), goal)
 		default:
 			idle--
 			ask = min(ask, math.MaxInt64/2) * 2 // The next ones may be protected as well.
@@ -187,14 +208,14 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	return protected
 }
 
-// evictDeferred evicts the deferred candidates that pick selects. With probed it also evicts those
+// evictDeferred evicts the deferred candidates that pick selects, until there are enough. With probed it also evicts those
 // that lookups protect.
-func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool) {
+func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, probed bool, pick func(candidate) bool, enough func() bool) {
 	now := e.clock.Now()
 	e.begin()
 	e.deferred.retry(pick, func(c candidate) (candidate, bool) {
-		return e.try(c.Candidate, now, objects.Rules{Probed: probed}, res)
-	})
+		return e.try(c, now, objects.Rules{Probed: probed}, r, res)
+	}, enough)
 	e.finish(ctx, r.Why)
 }
 
@@ -217,8 +238,8 @@ func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, go
 	e.begin()
 	for _, c := range victims {
 		left, keep := candidate{Candidate: c}, true
-		if res.Bytes < goal {
-			left, keep = e.try(c, now, objects.Rules{Probed: probed}, res)
+		if e.got(r, res) < goal {
+			left, keep = e.try(left, now, objects.Rules{Probed: probed}, r, res)
 		}
 		if keep && !e.deferred.add(left) {
 			protected = true
@@ -238,22 +259,36 @@ func (e *Evictor) begin() {
 }
 
 // try evicts a proposed candidate. keep is true if the candidate must be deferred.
-func (e *Evictor) try(c evict.Candidate, now lease.Instant, rules objects.Rules, res *Result) (left candidate, keep bool) {
+func (e *Evictor) try(c candidate, now lease.Instant, rules objects.Rules, r *Request, res *Result) (left candidate, keep bool) {
+	if fits := !e.deferred.full(); r.Saves != 0 && c.late == 0 {
+		rules.Save, rules.Mark = r.Saves < 0 || fits && res.Saving < r.Saves, fits
+	} else if r.Saves != 0 {
+		rules.Save = c.late > now
+	}
 	until, out := e.take(c.ID, now, rules, false, res)
-	left = candidate{Candidate: c, until: until}
+	left = candidate{Candidate: c.Candidate, until: until}
 	switch out {
+	case objects.Unsaved:
+		if left.until, left.late = now.Add(savePause), c.late; rules.Mark {
+			left.late = now.Add(objects.SavePatience)
+			res.Saving++
+		}
+		return left, true
 	case objects.Leased:
 		return left, true
 	case objects.Probed:
 		left.probed = true
 		return left, true
 	case objects.Copying:
-		left.until = now.Add(copyPause)
+		left.until, left.late = now.Add(copyPause), c.late
+		if c.late > 0 {
+			left.until = now.Add(savePause)
+		}
 		return left, true
 	}
 	// Also for an object that no longer exists or should never have been proposed: the policy
 	// must forget it.
-	e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID, Evicted: true})
+	e.verdicts = append(e.verdicts, evict.Verdict{ID: left.ID, Evicted: true})
 	return left, false
 }
 

@@ -135,11 +135,37 @@ func TestDeferralIsBounded(t *testing.T) {
 	p.retry(func(c candidate) bool { return c.until <= 10 }, func(c candidate) (candidate, bool) {
 		order = append(order, c.ID)
 		return c, false
-	})
+	}, nil)
 	require.Len(t, order, maxDeferred-1)
 	require.Equal(t, []evict.ID{1, 2, 3, 4, 6}, order[:5], "in order, and 5 lost its place")
 	require.False(t, p.due(19))
 	require.True(t, p.due(20))
+}
+
+// TestRetryEndsWhenThereIsEnough: the candidates behind the last one that was tried keep their places and instants.
+func TestRetryEndsWhenThereIsEnough(t *testing.T) {
+	p := newDeferral()
+	for i := range evict.ID(6) {
+		p.add(candidate{Candidate: evict.Candidate{ID: i + 1, Size: 1}, until: 10 * (7 - lease.Instant(i))})
+	}
+	p.drop(2)
+	p.drop(5)
+	var order []evict.ID
+	take := func(most int) []evict.ID {
+		order = nil
+		p.retry(func(candidate) bool { return true }, func(c candidate) (candidate, bool) {
+			order = append(order, c.ID)
+			return c, false
+		}, func() bool { return len(order) == most })
+		return order
+	}
+	require.Equal(t, []evict.ID{1, 3}, take(2))
+	require.Len(t, p.valid, 2)
+	require.False(t, p.due(19))
+	require.True(t, p.due(20), "6 is due")
+	require.Equal(t, []evict.ID{4, 6}, take(9))
+	require.Empty(t, p.valid)
+	require.False(t, p.due(1000))
 }
 
 // ghosts proposes objects that do not exist, forever.

@@ -15,6 +15,7 @@ func series(s *Set) []metric {
 	l.ops(s)
 	l.batches(s)
 	l.counters(s)
+	l.promotions(&s.Promotions)
 	l.kvEvents()
 	l.unused()
 	return l
@@ -55,6 +56,7 @@ func (l *list) gauges() {
 		func(g *Gauges) float64 { return float64(g.StagingBytes) })
 	l.gauge("master_tasks_pending", "Number of copies and moves that wait for their client.", func(g *Gauges) float64 { return float64(g.TasksPending) })
 	l.gauge("master_tasks_processing", "Number of copies and moves that a client carries out.", func(g *Gauges) float64 { return float64(g.TasksProcessing) })
+	l.gauge("master_promotion_in_flight", "Objects that come from storage tiers into memory.", func(g *Gauges) float64 { return float64(g.Promoting) })
 	l.gauge("mooncake_tenant_quota_allocatable_capacity_bytes", "Bytes that the tenants' quotas share.",
 		func(g *Gauges) float64 { return float64(g.TenantCapacity) })
 	l.gauge("mooncake_tenant_quota_requested_bytes_sum", "Bytes of all quotas as the policy says.",
@@ -108,6 +110,24 @@ func (l *list) ops(s *Set) {
 func (l *list) op(name, what string, o *Op) {
 	l.counter("master_"+name+"_requests_total", "Number of "+what+".", &o.Requests)
 	l.counter("master_"+name+"_failures_total", "Number of "+what+", that failed.", &o.Failures)
+}
+
+func (l *list) promotions(p *Promotions) {
+	for _, x := range []struct {
+		name, what string
+		c          *Counter
+	}{
+		{"admitted", "Copies from storage tiers into memory that began.", &p.Admitted},
+		{"completed", "Objects that came from storage tiers into memory.", &p.Completed},
+		{"completed_bytes", "Bytes that came from storage tiers into memory.", &p.CompletedBytes},
+		{"failed", "Copies from storage tiers into memory that their nodes gave up.", &p.Failed},
+		{"expired", "Copies from storage tiers into memory whose nodes fell silent, or took too long.", &p.Expired},
+		{"cancelled", "Copies from storage tiers into memory whose objects went meanwhile.", &p.Cancelled},
+		{"rejected_watermark", "Copies from storage tiers that were refused because memory was used above the watermark.", &p.RejectedWatermark},
+		{"rejected_cap", "Copies from storage tiers that were refused because too many others were in progress.", &p.RejectedCap},
+	} {
+		l.counter("master_promotion_"+x.name+"_total", x.what, x.c)
+	}
 }
 
 func (l *list) batches(s *Set) {

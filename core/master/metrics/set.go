@@ -25,7 +25,8 @@ type Set struct {
 	Copy, Move                                                          Transfer
 	CreateCopyTask, CreateMoveTask, QueryTask, FetchTasks, CompleteTask Op
 	// TaskTimes are from the creation of a task to its end, failed ones included.
-	TaskTimes Durations
+	TaskTimes  Durations
+	Promotions Promotions
 	// DrainedObjects and DrainedBytes were moved away by drain jobs.
 	DrainedObjects, DrainedBytes Counter
 
@@ -80,6 +81,15 @@ type Set struct {
 	ConnectionsClosed Labelled
 }
 
+// Promotions counts the copies from storage tiers into memory.
+type Promotions struct {
+	// Admitted began. Of them, Completed ended, with CompletedBytes; Failed were given up by their nodes, Expired by the master;
+	// the objects of Cancelled went.
+	Admitted, Completed, CompletedBytes, Failed, Expired, Cancelled Counter
+	// RejectedWatermark found memory used above the watermark, RejectedCap too many others in progress.
+	RejectedWatermark, RejectedCap Counter
+}
+
 // The reasons of TenantRejects. The first is upstream's.
 const (
 	RejectQuota        = "quota_exceeded"
@@ -120,6 +130,8 @@ type Gauges struct {
 	FollowedSegments, FollowedPuts int
 	// TasksPending wait for their client, TasksProcessing are being carried out.
 	TasksPending, TasksProcessing int
+	// Promoting is how many objects come from storage tiers into memory.
+	Promoting int
 	// Tenants is empty and TenantCapacity, the bytes that quotas share, 0 while there is
 	// one tenant only.
 	Tenants        []model.TenantQuota

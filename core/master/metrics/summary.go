@@ -47,7 +47,7 @@ func (y *Summary) Text(g Gauges) string {
 
 // totals are the sections that count since the start.
 func (y *Summary) totals(g Gauges) []string {
-	s := y.set
+	s, p := y.set, &y.set.Promotions
 	evictions := fmt.Sprintf("Success/Attempts=%d/%d", s.EvictSuccesses.Load(), s.EvictAttempts.Load())
 	evicted := fmt.Sprintf("keys=%d, size=%s", s.EvictedKeys.Load(), Bytes(s.EvictedBytes.Load()))
 	return []string{
@@ -55,7 +55,8 @@ func (y *Summary) totals(g Gauges) []string {
 		fmt.Sprintf("Mem Eviction: %s, %s", evictions, evicted),
 		"NoF Eviction: Success/Attempts=0/0, keys=0, size=0 B",
 		fmt.Sprintf("Discard: Released/Total=%d/%d, StagingSize=%s", s.Released.Load(), s.Discarded.Load(), Bytes(g.StagingBytes)),
-		"Promotion: in_flight=0, admitted=0, completed=0, failed=0, cancelled=0, expired=0, bytes=0 B, rejected(freq/wm/cap)=0/0/0",
+		fmt.Sprintf("Promotion: in_flight=%d, admitted=%d, completed=%d, failed=%d, cancelled=%d, expired=%d, bytes=%s, rejected(freq/wm/cap)=0/%d/%d", g.Promoting,
+			p.Admitted.Load(), p.Completed.Load(), p.Failed.Load(), p.Cancelled.Load(), p.Expired.Load(), Bytes(p.CompletedBytes.Load()), p.RejectedWatermark.Load(), p.RejectedCap.Load()),
 		"Snapshots: Success=0, Fail=0",
 	}
 }

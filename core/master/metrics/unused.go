@@ -8,7 +8,7 @@ const noFeature = "Not supported by this master, always 0."
 func (l *list) unused() {
 	zero := func(*Gauges) float64 { return 0 }
 	for _, name := range []string{
-		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes", "master_promotion_in_flight",
+		"master_nof_allocated_bytes", "master_total_nof_capacity_bytes",
 		"ha_oplog_last_sequence_id", "ha_oplog_applied_sequence_id", "ha_oplog_standby_lag", "ha_oplog_pending_entries",
 		"ha_pending_mutation_queue_size", "ha_standby_state",
 		"ha_batch_record_committed_queue_depth", "ha_batch_record_callback_queue_depth", "ha_batch_record_last_batch_id",
@@ -25,8 +25,7 @@ func (l *list) unused() {
 		"master_nof_segments_unmounted_by_heartbeat_total", "ha_state_transitions_total",
 	}
 	names = append(names, each("master_promotion_", "_total",
-		"admitted", "completed", "completed_bytes", "expired", "failed", "cancelled",
-		"rejected_frequency", "rejected_watermark", "rejected_cap",
+		"rejected_frequency",
 		"candidate_recorded", "candidate_admitted", "candidate_admission_rejected",
 		"candidate_expired_evaluated", "candidate_expired_unevaluated", "candidate_dropped_limit")...)
 	names = append(names, each("master_nof_heartbeat_", "_total", "success", "failure", "timeout")...)

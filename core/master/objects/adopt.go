@@ -116,6 +116,7 @@ func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now, until l
 func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease.Instant) Outcome {
 	r := f.replica()
 	m := o.spread()
+	defer o.fold()
 	for j := range m.copies {
 		if m.copies[j].id != r.id {
 			continue

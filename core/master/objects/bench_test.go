@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -68,4 +69,48 @@ func benchTable(b *testing.B, n int) {
 			}
 		})
 	})
+}
+
+// BenchmarkMemory is what objects take of the heap that lie in memory, on a storage tier, or both, without the key and what the
+// index takes.
+func BenchmarkMemory(b *testing.B) {
+	const n = 1 << 18
+	for at, name := range []string{"memory", "memory and tier", "tier"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r := newTierRig(b)
+				r.Reserve(n)
+				keys := make([]string, n)
+				for i := range keys {
+					keys[i] = "a page of a conversation, " + strconv.Itoa(i)
+				}
+				var events DrainBuffer
+				before := heap()
+				for i, key := range keys {
+					id := r.put(key, Settings{}, 0)
+					if at > 0 {
+						r.copied(key, 0, 1)
+					}
+					if at > 1 {
+						r.Evict(id, second, Rules{}, false, &Bin{}, nil)
+					}
+					if i%256 == 0 {
+						r.Drain(&events)
+					}
+				}
+				r.Drain(&events)
+				r.Shrink(&events)
+				b.ReportMetric(float64(heap()-before)/n, "B/object")
+				runtime.KeepAlive(keys)
+				runtime.KeepAlive(r.Table)
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -17,6 +17,8 @@ type copying struct {
 	source  uint64 // ID of the copy that is read
 	targets int    // how many copies it makes
 	started lease.Instant
+	// promotes says that the source lies on a storage tier, and the targets in memory.
+	promotes bool
 }
 
 // Source is what there is to copy.
@@ -77,6 +79,7 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		return model.CopyPlan{}, out
 	}
 	m := o.spread()
+	defer o.fold()
 	at := slices.IndexFunc(m.copies, func(r replica) bool { return r.id == source && r.alive() })
 	switch {
 	case at < 0:
@@ -101,6 +104,10 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
 	m.task = &copying{kind: kind, client: client.id, source: source, targets: len(targets), started: now}
+	m.task.promotes = kind == model.CopyObject && len(targets) > 0 && plan.Source.OnTier() && !o.saving()
+	if m.task.promotes {
+		t.promotes.Add(1)
+	}
 	s.copying[o.slot()] = struct{}{}
 	return plan, Done
 }
@@ -112,9 +119,9 @@ func (o *object) task(client Client, kind model.CopyKind) Outcome {
 		return Missing
 	case !o.copying():
 		return NotCopying
-	case o.more.task.client != client.id:
+	case o.rest().task.client != client.id:
 		return Foreign
-	case o.more.task.kind != kind:
+	case o.rest().task.kind != kind:
 		return WrongKind
 	}
 	return Done
@@ -129,7 +136,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	if out := o.task(client, kind); out != Done {
 		return out
 	}
-	m := o.more
+	m := o.rest()
 	source, found, whole := m.task.source, false, 0
 	for j := range m.copies {
 		found = found || m.copies[j].id == source
@@ -141,10 +148,10 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 	// A target whose segment went is dead, or was swept already. So may be the copy that a
 	// move without a target was to leave.
 	if !found || whole < m.task.targets || move && whole == 0 && !o.outlives(source) {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, SourceGone, bin)
 		return SourceGone
 	}
-	t.endTask(s, o)
+	t.endTask(s, o, Done)
 	was := o.listed()
 	for j := range m.copies {
 		if m.copies[j].target {
@@ -161,7 +168,8 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 
 // outlives reports whether another copy than this one can be read.
 func (o *object) outlives(id uint64) bool {
-	return slices.ContainsFunc(o.several(), func(r replica) bool { return r.id != id && !r.target && r.alive() })
+	var buf pair
+	return slices.ContainsFunc(o.several(&buf), func(r replica) bool { return r.id != id && !r.target && r.alive() })
 }
 
 // CopyRevoke gives a copy up; its targets go into the bin. Missing, NotCopying, Foreign,
@@ -171,7 +179,7 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 	defer s.mu.Unlock()
 	out := o.task(client, kind)
 	if out == Done {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, NotCopying, bin)
 	}
 	return out
 }
@@ -179,29 +187,38 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 // saving reports whether an object is being copied to storage tiers only. Such a copy gives way to what would change the
 // object: no memory is written for it, and a tier forgets the record of a copy that is gone.
 func (o *object) saving() bool {
-	return o != nil && o.copying() && o.more.task.kind == model.CopyObject && o.more.task.targets > 0 &&
-		!slices.ContainsFunc(o.more.copies, func(r replica) bool { return r.target && !r.onTier() })
+	return o != nil && o.copying() && o.rest().task.kind == model.CopyObject && o.rest().task.targets > 0 &&
+		!slices.ContainsFunc(o.rest().copies, func(r replica) bool { return r.target && !r.onTier() })
 }
 
 // yield gives up a copy of an object that gives way.
 func (t *Table) yield(s *shard, o *object, bin *Bin) {
 	if o.saving() {
-		t.dropTask(s, o, bin)
+		t.dropTask(s, o, Missing, bin)
 	}
 }
 
-func (t *Table) dropTask(s *shard, o *object, bin *Bin) {
+func (t *Table) dropTask(s *shard, o *object, why Outcome, bin *Bin) {
 	t.cut(s, o, bin, func(r replica) bool { return r.target })
-	t.endTask(s, o)
+	t.endTask(s, o, why)
+	o.fold()
 }
 
-// endTask notes that no copy of an object is in progress any more.
-func (t *Table) endTask(s *shard, o *object) {
-	if o.copying() {
-		t.copiers.leave(o.more.task.client)
-		o.more.task = nil
-		delete(s.copying, o.slot())
+// endTask notes that no copy of an object is in progress any more: Done; NotCopying if its client gave it up, Unfinished if the
+// table did, SourceGone or Missing if what it copies went.
+func (t *Table) endTask(s *shard, o *object, how Outcome) {
+	if !o.copying() {
+		return
 	}
+	if o.rest().task.promotes {
+		t.promotes.Add(-1)
+		if t.Promoted != nil {
+			t.Promoted(how, o.size())
+		}
+	}
+	t.copiers.leave(o.rest().task.client)
+	o.rest().task = nil
+	delete(s.copying, o.slot())
 }
 
 // AbandonCopies gives up every copy that match selects and returns how many. match runs
@@ -212,8 +229,8 @@ func (t *Table) AbandonCopies(match func(client model.ClientID, started lease.In
 		s := &t.shards[i]
 		s.mu.Lock()
 		for slot := range s.copying {
-			if o := s.slots.at(slot); match(o.more.task.client, o.more.task.started) {
-				t.dropTask(s, o, bin)
+			if o := s.slots.at(slot); match(o.rest().task.client, o.rest().task.started) {
+				t.dropTask(s, o, Unfinished, bin)
 				n++
 			}
 		}

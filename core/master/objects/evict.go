@@ -1,11 +1,13 @@
 package objects
 
 import (
-	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 // Rules are how far an eviction may go.
@@ -18,28 +20,34 @@ type Rules struct {
 	Seq uint64
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
+	// Save spares what a storage tier has yet to get, and with Mark has its node save it. It counts with Table.SaveOnEvict.
+	Save, Mark bool
 }
 
-// savePatience is for how long after its put an object that its node is to copy to a storage tier goes only if nothing else
+// SavePatience is for how long after its put an object that its node is to copy to a storage tier goes only if nothing else
 // does. Then the disk is behind, and memory does not wait for it.
-const savePatience = 30 * time.Second
+const SavePatience = 30 * time.Second
 
 // absentPause is how long the evictor leaves an object alone whose segments are absent.
 const absentPause = 10 * time.Second
 
 // Evict takes an object out of memory: away, or, where a storage tier has a copy, its copies in memory. Missing when it
 // is gone from there; Leased, Probed or SoftPinned with
-// the end of that; Copying; Moved; HardPinned or Unfinished when it should never have been
+// the end of that; Copying; Moved; Unsaved; HardPinned or Unfinished when it should never have been
 // proposed. tell is false for what the policy itself proposed. The other members of its
 // group are appended to mates, unless it is a mate itself: they are of no use any more.
 func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bin *Bin, mates []evict.ID) ([]evict.ID, lease.Instant, Outcome) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
-	if until, out := o.protected(now, rules); out != Done {
+	if until, out := t.protected(o, now, rules); out != Done {
+		if out == Unsaved && rules.Mark {
+			p, _ := o.savable()
+			p.Seg.Ledger.Commit(p.Put, t.ending(o)) // See ledger.Watcher.
+		}
 		return mates, until, out
 	}
-	if o.more != nil && o.more.group != nil && !rules.Mate {
-		mates = t.groups.others(o.more.group, id, mates)
+	if o.rest() != nil && o.rest().group != nil && !rules.Mate {
+		mates = t.groups.others(o.rest().group, id, mates)
 	}
 	if o.stored() {
 		was := o.listed() && tell
@@ -52,17 +60,30 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// unsaved reports whether a complete object is yet to be copied to a storage tier.
+// unsaved reports whether a complete object has no copy on a storage tier, and a node that can make one.
 func (o *object) unsaved() bool {
-	copies := o.several()
+	_, ok := o.savable()
+	return ok && len(o.key) <= tier.MaxKey && !o.stored()
+}
+
+// savable returns the first extent of a copy whose node can copy the object to a storage tier: the node of the first stripe
+// copies all of them.
+func (o *object) savable() (first segments.Extent, ok bool) {
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
-		return o.seg.Saves()
+		return segments.Extent{Seg: o.seg, Put: ledger.Put(o.id)}, o.seg.Saves(o.size())
 	}
-	return !o.stored() && slices.ContainsFunc(copies, func(r replica) bool { return !r.target && len(r.parts) == 1 && r.parts[0].Seg.Saves() })
+	for i := range copies {
+		if r := &copies[i]; !r.target && r.alive() && r.parts[0].Seg.Saves(o.size()) {
+			return r.parts[0], true
+		}
+	}
+	return segments.Extent{}, false
 }
 
 // protected says why an object may not be evicted, and until when where that is known.
-func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
+func (t *Table) protected(o *object, now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
 	case o == nil || !o.inMemory():
 		return 0, Missing
@@ -77,13 +98,15 @@ func (o *object) protected(now lease.Instant, rules Rules) (until lease.Instant,
 	case o.leaseEnd() > now:
 		return o.leaseEnd(), Leased
 	case o.has(softPin) && !rules.Soft:
-		return o.more.pinEnd, SoftPinned
-	case !rules.Probed && o.unsaved() && o.since.Add(savePatience) > now:
-		return o.since.Add(savePatience), Probed
+		return o.rest().pinEnd, SoftPinned
+	case !t.SaveOnEvict && !rules.Probed && o.since.Add(SavePatience) > now && o.unsaved():
+		return o.since.Add(SavePatience), Probed
 	case o.probeEnd() > now && !rules.Probed:
 		return o.probeEnd(), Probed
 	case rules.Seq != 0 && o.rank() != rules.Seq:
 		return 0, Moved
+	case t.SaveOnEvict && rules.Save && o.unsaved():
+		return 0, Unsaved
 	}
 	return 0, Done
 }

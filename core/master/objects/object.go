@@ -25,7 +25,7 @@ type object struct {
 	id     uint64
 	seg    *segments.Segment
 	offset uint64
-	more   *extra
+	more   *beside
 
 	marks      word   // flags, data type, kind of the checksum, rank
 	names      word   // slot, creator, reader
@@ -78,7 +78,7 @@ func (o *object) setDataType(t model.DataType) {
 
 func (o *object) size() uint64 {
 	if o.size32 == wide {
-		return o.more.size
+		return o.rest().size
 	}
 	return uint64(o.size32)
 }
@@ -94,7 +94,7 @@ func (o *object) setSize(n uint64) {
 func (o *object) checksum() model.Checksum {
 	kind := o.marks.get(kindAt, kindBits)
 	if kind == wideKind {
-		return o.more.sum
+		return o.rest().sum
 	}
 	return model.Checksum{Kind: model.ChecksumKind(kind), Value: uint64(o.sum32)}
 }
@@ -110,18 +110,18 @@ func (o *object) setChecksum(c model.Checksum) {
 
 // grains are the checksums of its grains, nil for none.
 func (o *object) grains() []uint32 {
-	if o.more == nil {
-		return nil
+	if m := o.rest(); m != nil {
+		return m.grains
 	}
-	return o.more.grains
+	return nil
 }
 
 // setGrains sets them, as they fit the object (see model.GrainsFit).
 func (o *object) setGrains(grains []uint32) {
 	if len(grains) > 0 {
 		o.extra().grains = grains
-	} else if o.more != nil {
-		o.more.grains = nil
+	} else if m := o.rest(); m != nil {
+		m.grains = nil
 	}
 }
 
@@ -138,6 +138,15 @@ func (o *object) setProbe(until lease.Instant) {
 	if d := until.Sub(o.since); d > 0 {
 		o.probeMS = max(o.probeMS, uint32(min((d+time.Millisecond-1)/time.Millisecond, math.MaxUint32)))
 	}
+}
+
+// beside is what objects have that a storage tier has, or that have an extra.
+type beside struct {
+	// seg, offset and id are those of the copy on a storage tier beside the one in memory. Where seg is nil, id is the number of
+	// the put if that of the only copy is another one.
+	seg        *segments.Segment
+	id, offset uint64
+	rest       *extra
 }
 
 // extra is what few objects have.
@@ -164,39 +173,109 @@ type replica struct {
 	parts  []segments.Extent
 }
 
-func (o *object) extra() *extra {
-	if o.more == nil {
-		o.more = &extra{}
-	}
-	return o.more
-}
-
-// several returns the copies, nil where there is one in one piece.
-func (o *object) several() []replica {
+// rest returns what few objects have, nil for none.
+func (o *object) rest() *extra {
 	if o.more == nil {
 		return nil
 	}
-	return o.more.copies
+	return o.more.rest
 }
 
-// spread makes the only copy one of several.
-func (o *object) spread() *extra {
-	m := o.extra()
-	if m.copies == nil {
-		m.copies = []replica{{id: o.id, parts: o.extents(nil)}}
-		m.put = o.id
-		o.id, o.seg, o.offset = 0, nil, 0
+func (o *object) extra() *extra {
+	if o.more == nil {
+		o.more = &beside{}
 	}
+	if o.more.rest == nil {
+		o.more.rest = &extra{}
+	}
+	return o.more.rest
+}
+
+// pair is memory for what several returns.
+type pair struct {
+	copies  [2]replica
+	extents [2]segments.Extent
+}
+
+// several returns the copies, nil where there is one in one piece. They may lie in buf; what changes them spreads them first.
+func (o *object) several(buf *pair) []replica {
+	m := o.more
+	switch {
+	case m == nil:
+		return nil
+	case m.rest != nil && m.rest.copies != nil:
+		return m.rest.copies
+	case m.seg == nil:
+		return nil
+	}
+	buf.extents[0] = segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)}
+	buf.extents[1] = segments.Extent{Seg: m.seg, Offset: m.offset, Size: o.size(), Put: ledger.Put(m.id)}
+	buf.copies[0] = replica{id: o.id, parts: buf.extents[:1:1]}
+	buf.copies[1] = replica{id: m.id, parts: buf.extents[1:]}
+	return buf.copies[:]
+}
+
+// spread makes the copies those of extra.
+func (o *object) spread() *extra {
+	if m := o.rest(); m != nil && m.copies != nil {
+		return m
+	}
+	put, buf := o.put(), new(pair)
+	copies := o.several(buf)
+	if copies == nil {
+		copies = []replica{{id: o.id, parts: o.extents(nil)}}
+	}
+	m := o.extra()
+	m.copies, m.put = copies, put
+	o.id, o.seg, o.offset = 0, nil, 0
+	*o.more = beside{rest: m}
 	return m
+}
+
+// fold is the counterpart of spread where few bytes hold the copies of a complete object: one in one piece, or one in memory and
+// one on a storage tier.
+func (o *object) fold() {
+	m := o.rest()
+	if m == nil || !o.has(complete) || m.task != nil || len(m.copies) == 0 || len(m.copies) > 2 ||
+		slices.ContainsFunc(m.copies, func(r replica) bool { return r.target || len(r.parts) > 1 }) {
+		return
+	}
+	first, b := m.copies[0], beside{rest: m}
+	if len(m.copies) == 2 {
+		second := m.copies[1]
+		if first.onTier() {
+			first, second = second, first
+		}
+		if first.onTier() || !second.onTier() || first.id != m.put {
+			return
+		}
+		b.seg, b.id, b.offset = second.parts[0].Seg, second.id, second.parts[0].Offset
+	} else if first.id != m.put {
+		b.id = m.put
+	}
+	o.id, o.seg, o.offset = first.id, first.parts[0].Seg, first.parts[0].Offset
+	m.copies, m.put = nil, 0
+	if m.size == 0 && m.sum == (model.Checksum{}) && m.grains == nil && m.group == nil && m.pinEnd == 0 && m.pinTTL == 0 {
+		b.rest = nil
+	}
+	*o.more = b
+	if b == (beside{}) {
+		o.more = nil
+	}
 }
 
 // put is the number of the put that wrote it: the ID of the first copy that its writer was
 // told of.
 func (o *object) put() uint64 {
-	if o.several() == nil {
+	switch m := o.more; {
+	case m == nil:
 		return o.id
+	case m.rest != nil && m.rest.copies != nil:
+		return m.rest.put
+	case m.seg == nil && m.id != 0:
+		return m.id
 	}
-	return o.more.put
+	return o.id
 }
 
 func (r *replica) alive() bool { return r.readable(0) }
@@ -232,7 +311,8 @@ func (o *object) alive() bool { return o.readable(0) }
 
 // readable is alive, and whether the master may let readers rely on a copy at an instant.
 func (o *object) readable(at journal.Instant) bool {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return o.seg.Readable(at)
 	}
@@ -246,7 +326,8 @@ func (o *object) readable(at journal.Instant) bool {
 
 // footprint is what the object occupies of memory, over all copies.
 func (o *object) footprint() uint64 {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		if o.seg.OnTier() {
 			return 0
@@ -273,7 +354,8 @@ func (r *replica) onTier() bool { return r.parts[0].Seg.OnTier() }
 
 // inMemory reports whether a copy lies in memory. Targets of a copy in progress do not count.
 func (o *object) inMemory() bool {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return !o.seg.OnTier()
 	}
@@ -282,7 +364,8 @@ func (o *object) inMemory() bool {
 
 // onTiers reports whether a copy lies in a storage tier. Targets of a copy in progress do not count.
 func (o *object) onTiers() bool {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return o.seg.OnTier()
 	}
@@ -291,11 +374,13 @@ func (o *object) onTiers() bool {
 
 // stored reports whether a copy in a storage tier can be read.
 func (o *object) stored() bool {
-	return slices.ContainsFunc(o.several(), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
+	var buf pair
+	return slices.ContainsFunc(o.several(&buf), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
 }
 
 func (o *object) extents(dst []segments.Extent) []segments.Extent {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)})
 	}
@@ -306,24 +391,25 @@ func (o *object) extents(dst []segments.Extent) []segments.Extent {
 }
 
 func (o *object) leaseEnd() lease.Instant {
-	if o.more != nil && o.more.group != nil {
-		return max(o.lease, lease.Instant(o.more.group.lease.Load()))
+	if m := o.rest(); m != nil && m.group != nil {
+		return max(o.lease, lease.Instant(m.group.lease.Load()))
 	}
 	return o.lease
 }
 
 func (o *object) probeEnd() lease.Instant {
-	if o.more != nil && o.more.group != nil {
-		return max(o.probe(), lease.Instant(o.more.group.probe.Load()))
+	if m := o.rest(); m != nil && m.group != nil {
+		return max(o.probe(), lease.Instant(m.group.probe.Load()))
 	}
 	return o.probe()
 }
 
-func (o *object) copying() bool { return o.more != nil && o.more.task != nil }
+func (o *object) copying() bool { m := o.rest(); return m != nil && m.task != nil }
 
 // mounted reports whether a copy is there, also where its segment is absent.
 func (o *object) mounted() bool {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return o.seg.Alive()
 	}
@@ -333,7 +419,8 @@ func (o *object) mounted() bool {
 // describe appends the copies that are alive, without the targets of a copy in progress. With an instant other than 0
 // it leaves out those that readers may not rely on then.
 func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at journal.Instant) []model.Replica {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		if o.seg.Readable(at) {
 			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size())})

@@ -23,6 +23,7 @@ const (
 	Probed             // a lookup found it a moment ago
 	HardPinned         // never to be evicted
 	SoftPinned         // to be evicted after others only
+	Unsaved            // a storage tier has yet to get it
 	Copying            // a copy or move of it is in progress
 	NotCopying         // none is in progress
 	WrongKind          // a move is in progress where a copy was meant, or the other way round
@@ -90,7 +91,7 @@ func (b *Bin) whole(o *object, w *segments.Writer) {
 	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
 	g.Unsaved = g.Readable && o.unsaved()
 	if o.copying() { // A client may be writing its targets.
-		g.Unfinished, g.Since = true, o.more.task.started
+		g.Unfinished, g.Since = true, o.rest().task.started
 	}
 	head := len(b.extents)
 	b.extents = o.extents(b.extents)
@@ -105,7 +106,7 @@ func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
 	if r.target && !r.onTier() { // A record that is written for a copy that is gone does no harm.
-		g.Unfinished, g.Since = true, o.more.task.started
+		g.Unfinished, g.Since = true, o.rest().task.started
 	}
 	b.extents = append(b.extents, r.parts...)
 	b.Objects = append(b.Objects, g)

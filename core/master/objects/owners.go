@@ -94,7 +94,7 @@ func (t *Table) Sample(owner string, now lease.Instant, rules Rules, limit int) 
 	all := make([]found, 0, len(ids))
 	for _, id := range ids {
 		_, s, o := t.byID(id)
-		if _, out := o.protected(now, rules); out == Done {
+		if _, out := t.protected(o, now, rules); out == Done {
 			f := found{Rank: Rank{o.rank(), id}}
 			if o.has(softPin) {
 				f.Seq, f.pinned = 0, o.used()

@@ -23,11 +23,11 @@ func (t *Table) Unpin(now lease.Instant) int {
 		s.firstPin = math.MaxInt64
 		for slot := range s.soft {
 			o := s.slots.at(slot)
-			if o.more.pinEnd > now {
-				s.firstPin = min(s.firstPin, o.more.pinEnd)
+			if o.rest().pinEnd > now {
+				s.firstPin = min(s.firstPin, o.rest().pinEnd)
 			} else {
 				o.clear(softPin)
-				o.more.pinEnd = 0
+				o.rest().pinEnd = 0
 				delete(s.soft, slot)
 				t.soft.Add(-1)
 				t.relist(i, s, o, false)

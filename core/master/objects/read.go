@@ -69,8 +69,8 @@ func (t *Table) grant(i int, s *shard, o *object, g Grant) {
 		o.setReader(g.Reader)
 	}
 	o.setProbe(g.Probe)
-	if o.more != nil && o.more.group != nil {
-		o.more.group.extend(g.Lease, g.Probe)
+	if o.rest() != nil && o.rest().group != nil {
+		o.rest().group.extend(g.Lease, g.Probe)
 	}
 	if g.Rank && o.listed() {
 		o.setRank(t.note(i, s, evict.Event{Op: evict.Access, ID: idOf(i, o), Parent: g.Parent}))
@@ -113,7 +113,7 @@ func (t *Table) Look(key string) (View, bool) {
 		Since: o.since, Lease: o.leaseEnd(), Probe: o.probeEnd(), Replicas: o.describe(nil, status, 0),
 	}
 	if o.has(softPin) {
-		v.PinEnd = o.more.pinEnd
+		v.PinEnd = o.rest().pinEnd
 	}
 	return v, true
 }
@@ -165,7 +165,8 @@ func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) 
 }
 
 func (o *object) on(segment string) bool {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		return o.seg.Name == segment
 	}

@@ -11,7 +11,8 @@ import (
 
 // recordBegin records that a put got memory.
 func (o *object) recordBegin(writer model.ClientID) {
-	if copies := o.several(); copies != nil {
+	var buf pair
+	if copies := o.several(&buf); copies != nil {
 		for i := range copies {
 			o.recordCopy(&copies[i], writer, 0)
 		}
@@ -48,7 +49,8 @@ func (o *object) describeLedger(writer model.ClientID, flags ledger.Flags) ledge
 
 // recordCommit records that an object is complete.
 func (t *Table) recordCommit(o *object) {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
 		o.seg.Ledger.Commit(ledger.Put(o.id), t.ending(o))
 	}
@@ -66,8 +68,8 @@ func (t *Table) commitCopy(o *object, r *replica) {
 
 func (t *Table) ending(o *object) ledger.Ending {
 	e := ledger.Ending{Checksum: o.checksum(), Grains: o.grains()}
-	if o.more != nil && o.more.pinEnd > 0 && t.Wall != nil {
-		e.SoftUntil = uint64(t.Wall(o.more.pinEnd).UnixMilli())
+	if o.rest() != nil && o.rest().pinEnd > 0 && t.Wall != nil {
+		e.SoftUntil = uint64(t.Wall(o.rest().pinEnd).UnixMilli())
 	}
 	return e
 }

@@ -57,6 +57,7 @@ func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPi
 // it so. The caller holds the lock of the shard.
 func (t *Table) relist(i int, s *shard, o *object, was bool) {
 	t.recount(o)
+	o.fold()
 	switch now := o.listed(); {
 	case now && !was:
 		o.setRank(t.note(i, s, t.insert(idOf(i, o), o)))

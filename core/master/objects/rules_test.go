@@ -19,9 +19,10 @@ const second = lease.Instant(time.Second)
 // bench is a table with three segments.
 type rig struct {
 	*Table
-	t      testing.TB
-	segs   []*segments.Segment
-	client Client
+	t        testing.TB
+	segs     []*segments.Segment
+	client   Client
+	registry *segments.Registry // of newTierRig
 }
 
 func newRig(t testing.TB) *rig {

@@ -34,6 +34,12 @@ type Table struct {
 	// Wall, where set, gives the time of day of an instant, for the end of soft pins in ledgers. It is set before
 	// the table is used.
 	Wall func(lease.Instant) time.Time
+	// SaveOnEvict says that nodes copy to their storage tiers what eviction chooses, and not what is put. It is set before the
+	// table is used.
+	SaveOnEvict bool
+	// Promoted, where set, is called when an object of that many bytes came from a storage tier into memory, or did not. It runs
+	// under a lock and must be quick. It is set before the table is used.
+	Promoted func(how Outcome, size uint64)
 	// Writers are those of unfinished puts, with what these occupy.
 	Writers *segments.Writers
 
@@ -47,6 +53,7 @@ type Table struct {
 	soft     atomic.Int64
 	writing  atomic.Int64
 	pinned   atomic.Int64
+	promotes atomic.Int64 // copies in progress from storage tiers into memory
 
 	clients clients
 	copiers copiers
@@ -115,6 +122,9 @@ func (t *Table) InMemory() int { return max(0, int(t.readable.Load()-t.away.Load
 // Stored is the counterpart of InMemory.
 func (t *Table) Stored() int { return int(t.saved.Load()) }
 
+// Promoting returns how many objects come from storage tiers into memory now.
+func (t *Table) Promoting() int { return int(t.promotes.Load()) }
+
 // SoftPinned returns how many readable objects are softly pinned.
 func (t *Table) SoftPinned() int { return int(t.soft.Load()) }
 
@@ -179,8 +189,8 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 	} else {
 		t.unwritten(s, o)
 	}
-	t.endTask(s, o)
-	if m := o.more; m != nil && m.group != nil {
+	t.endTask(s, o, Missing)
+	if m := o.rest(); m != nil && m.group != nil {
 		t.groups.leave(m.group, idOf(i, o))
 	}
 	s.slots.remove(o)

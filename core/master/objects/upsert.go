@@ -19,10 +19,10 @@ func replaces(o *object, group string) Outcome {
 }
 
 func (o *object) group() string {
-	if o.more == nil || o.more.group == nil {
+	if o.rest() == nil || o.rest().group == nil {
 		return ""
 	}
-	return o.more.group.name
+	return o.rest().group.name
 }
 
 // inherit takes over what an upsert leaves open: a hard pin stays, and so does the rest of
@@ -32,8 +32,8 @@ func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Inst
 		return set, 0
 	}
 	set.HardPin = set.HardPin || old.has(hardPin)
-	if set.SoftPin == model.SoftPinPreserve && old.more != nil && old.more.pinEnd > now {
-		return set, old.more.pinEnd
+	if set.SoftPin == model.SoftPinPreserve && old.rest() != nil && old.rest().pinEnd > now {
+		return set, old.rest().pinEnd
 	}
 	return set, 0
 }
@@ -62,7 +62,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	if set.HardPin {
 		o.set(hardPin)
 	}
-	if m := o.more; m != nil {
+	if m := o.rest(); m != nil {
 		m.pinEnd, m.pinTTL = 0, 0
 	}
 	t.renumber(o)
@@ -74,8 +74,12 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 // intact is how many copies an object has of which at least one is alive, 0 when another
 // one is dead or lies in a storage tier: then the object is placed anew.
 func (o *object) intact() int {
-	copies := o.several()
+	var buf pair
+	copies := o.several(&buf)
 	if copies == nil {
+		if o.seg.OnTier() {
+			return 0
+		}
 		return 1
 	}
 	for i := range copies {
@@ -88,10 +92,11 @@ func (o *object) intact() int {
 
 // renumber gives the copies new IDs, since their bytes will be others.
 func (t *Table) renumber(o *object) {
+	var buf pair
 	for _, e := range o.extents(nil) {
 		e.Seg.Ledger.Gone(e.Put)
 	}
-	copies := o.several()
+	copies := o.several(&buf)
 	if copies == nil {
 		o.id = t.copies.Add(1)
 	}
@@ -105,7 +110,7 @@ func (t *Table) renumber(o *object) {
 func (t *Table) regenerate(i int, o *object) {
 	old := idOf(i, o)
 	o.generation++
-	if o.more != nil && o.more.group != nil {
-		t.groups.rename(o.more.group, old, idOf(i, o))
+	if o.rest() != nil && o.rest().group != nil {
+		t.groups.rename(o.rest().group, old, idOf(i, o))
 	}
 }

@@ -139,10 +139,11 @@ func (t *Table) number(r *replica) {
 
 // begin enters an object as being written. The caller holds the lock of the shard.
 func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
+	var buf pair
 	head := len(dst)
 	dst = o.describe(dst, model.ReplicaProcessing, 0)
-	if o.several() != nil && len(dst) > head {
-		o.more.put = dst[head].ID
+	if o.several(&buf) != nil && len(dst) > head {
+		o.rest().put = dst[head].ID
 	}
 	t.count.Add(1)
 	t.written(s, o, writer)
@@ -192,7 +193,7 @@ func (t *Table) finish(i int, s *shard, o *object, now lease.Instant, parent evi
 // complete makes an object readable that is not among those being written. The caller holds the lock of the shard.
 func (t *Table) complete(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
 	o.since, o.probeMS = now, 0
-	if m := o.more; m != nil {
+	if m := o.rest(); m != nil {
 		if m.pinTTL > 0 {
 			m.pinEnd, m.pinTTL = now.Add(time.Duration(m.pinTTL)), 0
 		}

@@ -10,7 +10,10 @@ import (
 
 // FreeRatioFirst takes the emptiest of a few random segments, then scans like Random. Of a
 // segment with a weight only that part of its free share counts.
-type FreeRatioFirst struct{}
+type FreeRatioFirst struct {
+	// OnTiers takes the segment whose node has the largest free share on its storage tiers.
+	OnTiers bool
+}
 
 // sampleSize is how many segments FreeRatioFirst compares for each copy.
 const sampleSize = 6
@@ -24,8 +27,15 @@ type rated struct {
 	ratio float64
 }
 
+func (f FreeRatioFirst) free(v *segments.View, s *segments.Segment) float64 {
+	if f.OnTiers {
+		return v.FreeOnTiers(s.Client)
+	}
+	return s.FreeRatio()
+}
+
 // Order implements Strategy.
-func (FreeRatioFirst) Order(v *segments.View, object Object, scratch []alloc.SpaceID) []alloc.SpaceID {
+func (f FreeRatioFirst) Order(v *segments.View, object Object, scratch []alloc.SpaceID) []alloc.SpaceID {
 	n := len(v.Open)
 	if n == 0 {
 		return nil
@@ -37,7 +47,7 @@ func (FreeRatioFirst) Order(v *segments.View, object Object, scratch []alloc.Spa
 	for i := range k {
 		// A stride keeps the sample distinct without remembering what was drawn.
 		s := v.Open[(start+i*stride)%n]
-		sample[i] = rated{s, s.FreeRatio() * s.Weight()}
+		sample[i] = rated{s, f.free(v, s) * s.Weight()}
 	}
 	slices.SortStableFunc(sample[:k], func(a, b rated) int { return cmp.Compare(b.ratio, a.ratio) })
 	o := newOrder(n, scratch)

@@ -36,7 +36,9 @@ type Strategy interface {
 }
 
 // Names lists the strategies that New knows.
-func Names() []string { return []string{"random", "free_ratio_first", "local_first"} }
+func Names() []string {
+	return []string{"random", "free_ratio_first", "ssd_free_ratio_first", "local_first"}
+}
 
 // New returns a strategy by its name.
 func New(name string) (Strategy, error) {
@@ -45,6 +47,8 @@ func New(name string) (Strategy, error) {
 		return Random{}, nil
 	case "free_ratio_first":
 		return FreeRatioFirst{}, nil
+	case "ssd_free_ratio_first":
+		return FreeRatioFirst{OnTiers: true}, nil
 	case "local_first":
 		return LocalFirst{}, nil
 	default:

@@ -274,6 +274,24 @@ func TestFreeRatioFirst(t *testing.T) {
 	require.Equal(t, spaces(all[2], all[1], all[0], all[3]), FreeRatioFirst{}.Order(w.view(), Object{}, nil), "0.9 free, half of it counts")
 }
 
+// TestFreeTiersFirst: how full the storage tiers of a node are decides, whatever memory holds; a node without tiers counts as one
+// whose tiers are empty.
+func TestFreeTiersFirst(t *testing.T) {
+	w, all := pool(t, "a", "b", "c")
+	for i, s := range all[:2] {
+		for n := range 2 {
+			id := model.UUID{Hi: uint64(i + 1), Lo: uint64(50 + n)}
+			tier, _, err := w.registry.Prepare(s.Client, model.Segment{ID: id, Name: fmt.Sprint(s.Name, "/tier", n), Base: uint64(n+1) << 50, Size: 500, Protocol: model.ProtocolTier})
+			require.NoError(t, err)
+			w.registry.Add(tier)
+			tier.Take(uint64(100 * (2 - i)))
+		}
+	}
+	all[2].Take(999)
+	list := FreeRatioFirst{OnTiers: true}.Order(w.view(), Object{}, nil)
+	require.Equal(t, spaces(all[2], all[1], all[0]), list)
+}
+
 func TestAnEmptyNodeDoesNotGetEverything(t *testing.T) {
 	w, all := pool(t, "a", "b", "c")
 	for _, s := range all {
@@ -296,5 +314,5 @@ func TestAnEmptyNodeDoesNotGetEverything(t *testing.T) {
 
 func TestUnknownStrategy(t *testing.T) {
 	_, err := New("cxl")
-	require.ErrorContains(t, err, `"cxl" is not one of random, free_ratio_first, local_first`)
+	require.ErrorContains(t, err, `"cxl" is not one of random, free_ratio_first, ssd_free_ratio_first, local_first`)
 }

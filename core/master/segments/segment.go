@@ -29,7 +29,8 @@ type Segment struct {
 	closed   atomic.Int64
 	dead     atomic.Bool
 	moved    atomic.Bool
-	saves    atomic.Bool
+	saves    atomic.Uint64
+	largest  atomic.Uint64
 	status   atomic.Int32
 	deadline atomic.Int64
 	used     atomic.Int64
@@ -62,12 +63,14 @@ func (s *Segment) Keeper() string {
 // mostKeeper bounds what a node says of its keeper, in bytes.
 const mostKeeper = 255
 
-// SetKeeper sets Keeper.
-func (s *Segment) SetKeeper(name string) {
-	if name != s.Keeper() {
-		name = strings.Clone(name[:min(len(name), mostKeeper)])
-		s.keeper.Store(&name)
+// Describe sets what the node says of the segment: Keeper, and the size in bytes of the largest object that a storage tier
+// keeps, 0 for any size.
+func (s *Segment) Describe(keeper string, largest uint64) {
+	if keeper != s.Keeper() {
+		keeper = strings.Clone(keeper[:min(len(keeper), mostKeeper)])
+		s.keeper.Store(&keeper)
 	}
+	s.largest.Store(largest)
 }
 
 // Alive reports whether the segment is still mounted. Replicas on a dead one are not
@@ -89,8 +92,19 @@ func (s *Segment) AbsentSince() lease.Instant { return lease.Instant(s.absent.Lo
 // Moved reports whether the node has the segment elsewhere than the master knows: it returned as another process.
 func (s *Segment) Moved() bool { return s.moved.Load() }
 
-// Saves reports whether the node copies what lies in this memory to a storage tier.
-func (s *Segment) Saves() bool { return s.saves.Load() }
+// Saves reports whether the node can copy an object of that many bytes, which begins in this memory, to a storage tier.
+func (s *Segment) Saves(size uint64) bool { return size <= s.saves.Load() }
+
+// keeps is the size in bytes of the largest object that the segment, a storage tier, takes, 0 for none.
+func (s *Segment) keeps() uint64 {
+	switch {
+	case !s.OnTier() || s.Status() != model.SegmentOK:
+		return 0
+	case s.largest.Load() == 0:
+		return s.Size
+	}
+	return min(s.largest.Load(), s.Size)
+}
 
 // Move sets Moved.
 func (s *Segment) Move(moved bool) { s.moved.Store(moved) }

@@ -90,6 +90,21 @@ func (v *View) Used() uint64 {
 	return n
 }
 
+// FreeOnTiers returns the free share of the storage tiers of a client, between 0 and 1, and 1 for one without tiers.
+func (v *View) FreeOnTiers(id model.ClientID) float64 {
+	var used, size uint64
+	for _, s := range v.OfClient(id) {
+		if s.OnTier() {
+			used += s.Used()
+			size += s.Size
+		}
+	}
+	if size == 0 {
+		return 1
+	}
+	return 1 - min(float64(used)/float64(size), 1)
+}
+
 func newView(mounted []*Segment) *View {
 	all, away := slices.Clone(mounted), []*Segment(nil)
 	all = slices.DeleteFunc(all, func(s *Segment) bool {
@@ -131,7 +146,13 @@ func newView(mounted []*Segment) *View {
 		open[s.Name] = struct{}{}
 	}
 	for _, s := range all {
-		s.saves.Store(!s.OnTier() && slices.ContainsFunc(v.byClient[s.Client], func(o *Segment) bool { return o.OnTier() }))
+		saves := uint64(0)
+		for _, tier := range v.byClient[s.Client] {
+			if !s.OnTier() {
+				saves = max(saves, tier.keeps())
+			}
+		}
+		s.saves.Store(saves)
 	}
 	v.Ring = append(v.Ring, v.Ring...)
 	v.names = len(open)

@@ -100,12 +100,15 @@ func (n *Node) ledgerOf(s *segment) *ledger.Log {
 func (n *Node) stateOf(s *segment) model.LedgerState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	keeper := ""
+	keeper, largest := "", uint64(0)
 	if s.kept {
 		keeper = n.cfg.Kept.String()
 	}
+	if s.tier != nil {
+		largest = min(s.tier.disk.Volume().MaxRecord, n.cfg.Tiers.Staging)
+	}
 	return model.LedgerState{
-		Keeper: keeper, Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()), Layout: ledger.Layout,
+		Keeper: keeper, Largest: largest, Segment: s.Segment, Fence: uint64(s.ledger.Fenced()), Seq: uint64(s.ledger.Seq()), Lease: s.ledger.Lease(), Wiped: s.wiped, Puts: uint64(s.ledger.Len()), Layout: ledger.Layout,
 	}
 }
 

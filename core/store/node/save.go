@@ -48,6 +48,7 @@ type saver struct {
 	mu     sync.Mutex
 	queue  []saving
 	busy   int           // saving or promoting now
+	promos int           // of them, promoting
 	room   chan struct{} // capacity 1: the queue has something
 	making sync.Mutex    // held while a tier is evicted
 	hits   map[ledger.Put]uint32
@@ -91,8 +92,8 @@ type watcher struct {
 }
 
 // Settled implements ledger.Watcher.
-func (w watcher) Settled(p ledger.Put, s ledger.State) {
-	if s == ledger.Complete {
+func (w watcher) Settled(p ledger.Put, was, is ledger.State) {
+	if is == ledger.Complete && (was == is || !w.policy.Load().OnEvict) {
 		w.add(saving{w.from, p})
 	}
 }
@@ -128,15 +129,37 @@ func (s *saver) add(x saving) {
 	signal(s.room)
 }
 
+// obey takes what the master says. Objects that wait since they were put are not saved where it wants those alone that eviction
+// chooses.
+func (s *saver) obey(p *model.TierPolicy) {
+	if was := s.policy.Swap(p); was.OnEvict || !p.OnEvict {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = slices.DeleteFunc(s.queue, func(x saving) bool { return x.from.tier == nil })
+}
+
+// next takes the first object out of the queue that may be copied now.
 func (s *saver) next() (x saving, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return saving{}, false
+	most := int(s.policy.Load().PromoteMost)
+	at := slices.IndexFunc(s.queue, func(x saving) bool { return x.from.tier == nil || most == 0 || s.promos < most })
+	if at < 0 {
+		return saving{}, false // The end of a promotion signals.
 	}
-	x = s.queue[0]
+	x = s.queue[at]
 	s.busy++
-	if s.queue = s.queue[1:]; len(s.queue) > 0 {
+	if x.from.tier != nil {
+		s.promos++
+	}
+	if at == 0 {
+		s.queue = s.queue[1:]
+	} else {
+		s.queue = slices.Delete(s.queue, at, at+1)
+	}
+	if len(s.queue) > 0 {
 		signal(s.room)
 	} else {
 		s.queue = nil
@@ -144,10 +167,14 @@ func (s *saver) next() (x saving, ok bool) {
 	return x, true
 }
 
-func (s *saver) did() {
+func (s *saver) did(x saving) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy--
+	if x.from.tier != nil {
+		s.promos--
+		signal(s.room)
+	}
 }
 
 // isIdle reports whether everything is saved, and the ledgers say so.
@@ -197,7 +224,7 @@ func (s *saver) run(ctx context.Context) {
 				}
 				if x, ok := s.next(); ok {
 					s.copy(ctx, x)
-					s.did()
+					s.did(x)
 				}
 			}
 		})
@@ -242,6 +269,7 @@ func (s *saver) copy(ctx context.Context, x saving) {
 		s.ssd.done(&s.ssd.write, 1, e.Size, t0)
 		s.savedBytes.Add(float64(e.Size))
 	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), errs.Is(err, errs.ObjectHasReplicationTask), ctx.Err() != nil:
+	case x.from.tier != nil && (errs.Is(err, errs.NoAvailableHandle) || errs.Is(err, errs.KeysUltraLimit)): // Memory has no space for it.
 	default:
 		s.failed.Inc()
 		s.deps.Log.Debug("an object was not copied between memory and a storage tier", "key", store.Quote(key), "from", x.from.Name, "error", err)

@@ -105,7 +105,7 @@ func (c *cell) takesTiers(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	c.tierless.Store(false)
-	c.saves.policy.Store(reply.Tiers)
+	c.saves.obey(reply.Tiers)
 	return true, nil
 }
 

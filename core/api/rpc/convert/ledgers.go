@@ -8,13 +8,13 @@ import (
 
 // ToLedgerState returns the message of the state of a ledger.
 func ToLedgerState(l model.LedgerState) *masterv1.LedgerState {
-	return &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Keeper: Text(l.Keeper), Puts: l.Puts, Layout: l.Layout}
+	return &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Keeper: Text(l.Keeper), Puts: l.Puts, Layout: l.Layout, Largest: l.Largest}
 }
 
 // FromLedgerState returns the state of a ledger in a message.
 func FromLedgerState(l *masterv1.LedgerState) model.LedgerState {
 	return model.LedgerState{
-		Segment: FromSegment(l.GetSegment()), Fence: l.GetFence(), Seq: l.GetSeq(), Lease: FromMillis(l.GetLeaseMs()), Wiped: l.GetWiped(), Keeper: l.GetKeeper(), Puts: l.GetPuts(),
+		Segment: FromSegment(l.GetSegment()), Fence: l.GetFence(), Seq: l.GetSeq(), Lease: FromMillis(l.GetLeaseMs()), Wiped: l.GetWiped(), Keeper: l.GetKeeper(), Largest: l.GetLargest(), Puts: l.GetPuts(),
 		Layout: max(l.GetLayout(), 1),
 	}
 }

@@ -640,7 +640,9 @@ type LedgerState struct {
 	// The layout of records that the node reads, 0 for 1. A master writes no other.
 	Layout uint32 `protobuf:"varint,7,opt,name=layout,proto3" json:"layout,omitempty"`
 	// What keeps the segment beyond the life of the node's process, for people.
-	Keeper        string `protobuf:"bytes,8,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	Keeper string `protobuf:"bytes,8,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	// Of a storage tier, the size in bytes of the largest object that it keeps, 0 for one that the node does not know.
+	Largest       uint64 `protobuf:"varint,9,opt,name=largest,proto3" json:"largest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -729,6 +731,13 @@ func (x *LedgerState) GetKeeper() string {
 		return x.Keeper
 	}
 	return ""
+}
+
+func (x *LedgerState) GetLargest() uint64 {
+	if x != nil {
+		return x.Largest
+	}
+	return 0
 }
 
 type AttachRequest struct {
@@ -1685,7 +1694,11 @@ type TierPolicy struct {
 	// The read of a copy on a tier that brings the object back into memory, 0 for none.
 	PromoteAt uint32 `protobuf:"varint,1,opt,name=promote_at,json=promoteAt,proto3" json:"promote_at,omitempty"`
 	// How many objects of a node may wait to be saved.
-	QueueLimit    uint64 `protobuf:"varint,2,opt,name=queue_limit,json=queueLimit,proto3" json:"queue_limit,omitempty"`
+	QueueLimit uint64 `protobuf:"varint,2,opt,name=queue_limit,json=queueLimit,proto3" json:"queue_limit,omitempty"`
+	// Save only objects that the ledger calls complete a second time: eviction has chosen them.
+	OnEvict bool `protobuf:"varint,3,opt,name=on_evict,json=onEvict,proto3" json:"on_evict,omitempty"`
+	// How many objects a node brings back at the same time, 0 for any number.
+	PromoteMost   uint32 `protobuf:"varint,4,opt,name=promote_most,json=promoteMost,proto3" json:"promote_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1730,6 +1743,20 @@ func (x *TierPolicy) GetPromoteAt() uint32 {
 func (x *TierPolicy) GetQueueLimit() uint64 {
 	if x != nil {
 		return x.QueueLimit
+	}
+	return 0
+}
+
+func (x *TierPolicy) GetOnEvict() bool {
+	if x != nil {
+		return x.OnEvict
+	}
+	return false
+}
+
+func (x *TierPolicy) GetPromoteMost() uint32 {
+	if x != nil {
+		return x.PromoteMost
 	}
 	return 0
 }
@@ -4882,7 +4909,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\xe1\x01\n" +
+	"\x17RemountSegmentsResponse\"\xfb\x01\n" +
 	"\vLedgerState\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
@@ -4891,7 +4918,8 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05wiped\x18\x05 \x01(\bR\x05wiped\x12\x12\n" +
 	"\x04puts\x18\x06 \x01(\x04R\x04puts\x12\x16\n" +
 	"\x06layout\x18\a \x01(\rR\x06layout\x12\x16\n" +
-	"\x06keeper\x18\b \x01(\tR\x06keeper\"|\n" +
+	"\x06keeper\x18\b \x01(\tR\x06keeper\x12\x18\n" +
+	"\alargest\x18\t \x01(\x04R\alargest\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
 	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
@@ -4953,13 +4981,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x124\n" +
-	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"L\n" +
+	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"\x8a\x01\n" +
 	"\n" +
 	"TierPolicy\x12\x1d\n" +
 	"\n" +
 	"promote_at\x18\x01 \x01(\rR\tpromoteAt\x12\x1f\n" +
 	"\vqueue_limit\x18\x02 \x01(\x04R\n" +
-	"queueLimit\"\x11\n" +
+	"queueLimit\x12\x19\n" +
+	"\bon_evict\x18\x03 \x01(\bR\aonEvict\x12!\n" +
+	"\fpromote_most\x18\x04 \x01(\rR\vpromoteMost\"\x11\n" +
 	"\x0fSegmentsRequest\"\xd8\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
