@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 )
 
-// offloadFlag has a master let clients keep objects on disks.
-const offloadFlag = "--enable_offload=true"
+// offloadFlags have a master let clients keep objects on disks. A client that asks where objects are protects them for a
+// while; it is short, so that the saved ones can be evicted.
+var offloadFlags = []string{"--metrics_host=127.0.0.1", "--enable_offload=true", "--default_kv_lease_ttl=100"}
 
 // OursOffloading starts a master and two clients in Python, of which the first one contributes segment bytes and keeps
 // objects in a new folder below folder. It returns the second one.
 func (s *Scope) OursOffloading(ctx context.Context, folder string, segment int) (*Driver, error) {
-	m, err := s.master(ctx, "master", -1, filepath.Join(s.env.Programs, "mooncake_master"), "--metrics_host=127.0.0.1", offloadFlag)
+	m, err := s.master(ctx, "master", -1, filepath.Join(s.env.Programs, "mooncake_master"), offloadFlags...)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func (s *Scope) UpstreamOffloading(ctx context.Context, folder string, segment i
 	if why := s.env.upstreamReason(); why != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNoUpstream, why)
 	}
-	m, err := s.master(ctx, "upstream's master", -1, s.env.upstreamFile("mooncake_master"), "--metrics_host=127.0.0.1", offloadFlag)
+	m, err := s.master(ctx, "upstream's master", -1, s.env.upstreamFile("mooncake_master"), offloadFlags...)
 	if err != nil {
 		return nil, err
 	}
