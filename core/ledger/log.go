@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +27,9 @@ type placed struct {
 
 // Watcher learns what becomes of the puts of a ledger.
 type Watcher interface {
-	// Settled is called when a batch is applied, for each put that it changed; Gone says that the put is gone. It runs
-	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
+	// Settled is called when a batch is applied, for each put that it changed, in the order of their numbers; Gone says
+	// that the put is gone. It runs with the ledger locked, so it must be quick and must not call the ledger, which has the
+	// batch once it is unlocked.
 	Settled(p Put, s State)
 }
 
@@ -327,7 +330,7 @@ func (l *Log) watched() {
 	if l.watcher == nil {
 		return
 	}
-	for p, m := range l.index.staged {
-		l.watcher.Settled(p, m.state)
+	for _, p := range slices.Sorted(maps.Keys(l.index.staged)) {
+		l.watcher.Settled(p, l.index.staged[p].state)
 	}
 }

@@ -121,6 +121,13 @@ func (d *Disk) Has(value ledger.Put) bool {
 // Stats returns those of the tier.
 func (d *Disk) Stats(ctx context.Context) (tier.Stats, error) { return d.tier.Stats(ctx) }
 
+// MaySave reports whether something may be saved now. Where readers wait long for the storage, that is so once a second.
+func (d *Disk) MaySave() bool {
+	d.ops.mu.Lock()
+	defer d.ops.mu.Unlock()
+	return d.ops.pace.maySave(time.Now())
+}
+
 // Fits reports whether the tier can keep an object.
 func (d *Disk) Fits(name string, size uint64) bool {
 	return name != "" && len(name) <= tier.MaxKey && size > 0 && size <= d.volume.MaxRecord
@@ -173,7 +180,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 // Read reads a part of the value of a put into buffer, for a reader who waits. The bytes of a whole value that has a
 // checksum were verified against it. kept says that the storage may still touch the buffer, which is released when that is
 // over; else the caller releases it. parent is the put that the reader reads before it, 0 for none. ObjectNotFound if there
-// is no such record.
+// is no such record, UnavailableInCurrentStatus at once if it would not be read by the deadline of ctx.
 func (d *Disk) Read(ctx context.Context, p, parent ledger.Put, offset uint64, buffer *memory.Buffer) (kept bool, err error) {
 	e, err := d.entry(p)
 	if err != nil {
