@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// A rate is computed from leastBytes that were read in leastSample or more, while deep bytes or more were asked for: with
-	// less, it would be that of the readers.
-	leastSample, leastBytes, deep = 50 * time.Millisecond, 1 << 20, 2 << 20
+	// A rate is computed from what is read in leastSample or more, from when deep bytes are asked for until only few are: with
+	// less, it would be that of the readers. longSample bytes end a sample that goes on.
+	leastSample, longSample = 50 * time.Millisecond, 16 << 20
+	deep, few               = 2 << 20, 256 << 10
 	// slowRead is the mean time of a read from which the storage counts as slow.
 	slowRead = 500 * time.Millisecond
 	// calm is how long after the last read the storage does not count as slow any more, and how often something is saved
@@ -21,10 +22,11 @@ const (
 type pace struct {
 	reads int       // that have not ended
 	ahead uint64    // their bytes
-	since time.Time // the end of the last read, or when enough was asked for
 	last  time.Time // at which a read ended
 
-	bytes     uint64 // since the rate was computed
+	sampling  bool
+	since     time.Time // what is read counts from then on
+	bytes     uint64    // of the sample, and how long they took
 	busy      time.Duration
 	perSecond float64 // bytes; 0 until it is known
 
@@ -36,35 +38,38 @@ type pace struct {
 // the deadline. Where no other read is waiting, it is tried in any case.
 func (p *pace) begin(now, deadline time.Time, n uint64) error {
 	if p.reads > 0 && p.perSecond > 0 {
-		if wait := time.Duration(float64(p.ahead+n) / p.perSecond * float64(time.Second)); now.Add(wait).After(deadline) {
-			return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, "storage tier", "it is busy: %d bytes are read first, which takes about %s, and the reader waits for %s",
-				p.ahead, wait.Round(time.Millisecond), max(0, deadline.Sub(now)).Round(time.Millisecond)), "read another replica, or try again")
+		wait, left := float64(p.ahead+n)/p.perSecond, max(0, deadline.Sub(now))
+		if wait > left.Seconds() {
+			return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, "storage tier", "it is busy: with the %d bytes that it reads first, this read takes about %.1f s, and the reader waits for %s",
+				p.ahead, wait, left.Round(time.Millisecond)), "read another replica, or try again")
 		}
 	}
 	if p.reads == 0 && now.Sub(p.last) > calm {
 		p.took = 0
 	}
-	if p.ahead < deep {
-		p.since = now
-	}
 	p.reads++
 	p.ahead += n
+	if !p.sampling && p.ahead >= deep {
+		p.sampling, p.since = true, now
+	}
 	return nil
 }
 
 // end counts the end of a read of n bytes that began at began. done says that it has read them.
 func (p *pace) end(now, began time.Time, n uint64, done bool) {
-	if p.ahead >= deep {
-		p.busy += now.Sub(p.since)
-		if done {
-			p.bytes += n
-		}
-	}
-	p.since, p.last = now, now
+	p.last = now
 	p.reads--
 	p.ahead -= n
 	p.took += (now.Sub(began) - p.took) / 8
-	if p.busy < leastSample || p.bytes < leastBytes {
+	if !p.sampling {
+		return
+	}
+	p.busy += now.Sub(p.since)
+	p.since, p.sampling = now, p.ahead >= few
+	if done {
+		p.bytes += n
+	}
+	if p.busy < leastSample || p.bytes == 0 || p.sampling && p.bytes < longSample {
 		return
 	}
 	recent := float64(p.bytes) / p.busy.Seconds()
