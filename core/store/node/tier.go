@@ -135,22 +135,27 @@ func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
 	return all, nil
 }
 
-// pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers.
-func (n *Node) pick(cell int, name string) *segment {
+// pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers. soon says that there
+// are tiers that cannot be used now, because their storage hangs or the master does not know them yet.
+func (n *Node) pick(cell int, name string) (s *segment, soon bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []*segment
 	for _, s := range n.segments {
-		if s.tier != nil && s.cell == cell && s.mounted && !s.leaving && !s.tier.hung.Load() {
+		switch {
+		case s.tier == nil || s.cell != cell || s.leaving:
+		case s.mounted && !s.tier.hung.Load():
 			all = append(all, s)
+		case cell < 0 || cell >= len(n.cells) || !n.cells[cell].tierless.Load():
+			soon = true
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, soon
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // It never fails.
-	return all[h.Sum32()%uint32(len(all))]
+	return all[h.Sum32()%uint32(len(all))], false
 }
 
 // tierOf returns the tier that a segment is, nil if it is none of this node.
