@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
 )
 
@@ -28,6 +29,7 @@ type disk struct {
 	client  model.ClientID // as which the last node used it
 	stop    func()         // ends the tier of the last node
 	cluster string         // of the nodes
+	wrap    func(tier.Tier) tier.Tier
 }
 
 func newDisk(t testing.TB, capacity uint64) *disk {
@@ -44,6 +46,9 @@ func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
 	c.Backing = d.backing
 	t, err := f.New(c)
 	require.NoError(p.t, err)
+	if d.wrap != nil {
+		t = d.wrap(t)
+	}
 	require.NoError(p.t, t.Start(ctx, host{}))
 	d.stop = sync.OnceFunc(func() { _ = t.Stop(ctx) })
 	p.t.Cleanup(d.stop)

@@ -295,6 +295,7 @@ func (s *saver) watchTiers(ctx context.Context) {
 			if x.tier == nil {
 				continue
 			}
+			s.attachLater(x)
 			st, err := x.tier.disk.Stats(ctx)
 			if err != nil {
 				continue // The next call that needs it says so.

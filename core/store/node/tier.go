@@ -109,7 +109,7 @@ func (c *cell) takesTiers(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// attachable returns the segments that the master takes.
+// attachable returns the segments that the master takes. A tier that does not forget is none of them until it does.
 func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
 	all := c.staying()
 	var tiers, rest []*segment
@@ -132,7 +132,29 @@ func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
 		c.mu.Unlock()
 		return rest, err
 	}
-	return all, nil
+	for _, s := range tiers {
+		if c.settle(ctx, s) == nil {
+			rest = append(rest, s)
+			continue
+		}
+		c.mu.Lock()
+		s.mounted = false
+		c.mu.Unlock()
+	}
+	return rest, nil
+}
+
+// attachLater mounts a tier that was not attachable, now that it is.
+func (n *Node) attachLater(s *segment) {
+	n.mu.Lock()
+	left := !s.mounted && !s.leaving && s.cell >= 0 && s.cell < len(n.cells)
+	n.mu.Unlock()
+	if !left {
+		return
+	}
+	if c := n.joinedCells()[s.cell]; c.mounted.Load() && !c.tierless.Load() && s.tier.disk.IsSettled() {
+		c.requestMount()
+	}
 }
 
 // pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers. soon says that there
