@@ -38,7 +38,11 @@ func onBadDisk(t *testing.T, change func(*node.Tiers), run func(t *testing.T, m 
 		b := &badDisk{pool: p, disk: newDisk(t, 256<<20), plan: faulty.NewPlan(), held: new(atomic.Bool)}
 		b.disk.wrap = func(x tier.Tier) tier.Tier { return &forgetless{Tier: faulty.Wrap(x, b.plan), held: b.held} }
 		b.member = p.member("a", memberOptions{segments: []uint64{16 << 20}, node: p.tiered(b.disk, change)})
-		t.Cleanup(b.plan.Release)
+		t.Cleanup(func() {
+			b.plan.Clear()
+			b.plan.Release()
+			b.held.Store(false)
+		})
 		run(t, b)
 	})
 }
@@ -145,6 +149,7 @@ func TestMemoryGoesOnWhileADiskForgetsNothing(t *testing.T) {
 				}
 				for i := range 64 { // Four times the memory.
 					m.put(t, fmt.Sprint("more", i))
+					time.Sleep(500 * time.Millisecond) // Attempts to forget fail meanwhile.
 				}
 				m.held.Store(false)
 				require.Eventually(t, func() bool {

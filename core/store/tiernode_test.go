@@ -397,6 +397,15 @@ func TestUnmountTiers(t *testing.T) {
 	m.fill(t, n)
 	require.Equal(t, n, m.count(t, "mooncake_ssd_write_ops_total"))
 	require.Equal(t, n<<20, m.count(t, "mooncake_ssd_write_bytes_total"))
+	all, err := m.metrics.Gather()
+	require.NoError(t, err)
+	quantiles := map[string]int{}
+	for _, f := range all {
+		quantiles[f.GetName()] = len(f.GetMetric()[0].GetSummary().GetQuantile())
+	}
+	for _, kind := range []string{"read", "write", "total"} {
+		require.Equal(t, 3, quantiles["mooncake_ssd_"+kind+"_latency_summary_us"])
+	}
 	var only, known model.Object // on the tier only, and in memory
 	var onlyKey string
 	for i := range n {
