@@ -52,22 +52,14 @@ func (m *member) put(t *testing.T, k string) {
 	require.NoError(t, m.Put(t.Context(), k, content(k, 1<<20), model.DefaultReplicateConfig()))
 }
 
-// stage has the node stage an object of 1 MiB, and returns the ID of the staging.
-func (m *member) stage(t *testing.T, k string, patience time.Duration) (id uint64, err error) {
+// tryStage has the node stage an object within some time, and returns the ID of the staging.
+func (m *member) tryStage(t *testing.T, k string, patience time.Duration) (id uint64, err error) {
 	o, err := m.query(k)
 	require.NoError(t, err)
-	r := o.Replicas[len(o.Replicas)-1]
-	for i := range o.Replicas {
-		if o.Replicas[i].OnTier() {
-			r = o.Replicas[i]
-		}
-	}
-	require.True(t, r.OnTier())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got, err := m.node.Stage(ctx, []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
-	require.NoError(t, err)
-	return got.ID, got.Parts[0].Err
+	got, err := m.stage(ctx, t, &o)
+	return got.ID, err
 }
 
 // TestHungDisk: a disk that hangs affects nothing but itself. Puts and reads of memory go on, reads of the disk fail by their
@@ -76,7 +68,7 @@ func TestHungDisk(t *testing.T) {
 	onBadDisk(t, nil, func(t *testing.T, m *badDisk) {
 		m.fill(t, 4)
 		m.plan.Fault(faulty.Hang, faulty.When{})
-		_, err := m.stage(t, "key0", time.Second)
+		_, err := m.tryStage(t, "key0", time.Second)
 		require.True(t, errs.Is(err, errs.RPCTimeout), "%v", err)
 		m.put(t, "first")
 		time.Sleep(6 * time.Second)
@@ -85,7 +77,7 @@ func TestHungDisk(t *testing.T) {
 		require.Positive(t, hung)
 		for i := range 4 {
 			began := time.Now()
-			_, err := m.stage(t, fmt.Sprint("key", i), time.Minute)
+			_, err := m.tryStage(t, fmt.Sprint("key", i), time.Minute)
 			require.True(t, errs.Is(err, errs.UnavailableInCurrentStatus), "%v", err)
 			require.ErrorContains(t, err, "does not answer")
 			require.Equal(t, began, time.Now(), "it was answered at once")
@@ -109,23 +101,23 @@ func TestHungDisk(t *testing.T) {
 	})
 }
 
-// TestHungReadsKeepTheirMemory: staging memory that a hung disk may still write to is lent to nobody until the disk lets go
+// TestHungReadsKeepTheirMemory: staging memory that a hung disk may still write to is not lent again until the disk lets go
 // of it.
 func TestHungReadsKeepTheirMemory(t *testing.T) {
 	onBadDisk(t, func(x *node.Tiers) { x.Staging, x.StagingTTL = 4<<20, time.Hour }, func(t *testing.T, m *badDisk) {
 		m.fill(t, 1)
 		m.plan.Fault(faulty.Hang, faulty.When{Limit: 1})
-		_, err := m.stage(t, "key0", time.Second)
+		_, err := m.tryStage(t, "key0", time.Second)
 		require.True(t, errs.Is(err, errs.RPCTimeout), "%v", err)
 		for range 3 {
-			_, err := m.stage(t, "key0", time.Second)
+			_, err := m.tryStage(t, "key0", time.Second)
 			require.NoError(t, err)
 		}
-		_, err = m.stage(t, "key0", time.Second)
+		_, err = m.tryStage(t, "key0", time.Second)
 		require.ErrorContains(t, err, "the staging memory is in use")
 		m.plan.Release()
 		synctest.Wait()
-		_, err = m.stage(t, "key0", time.Second)
+		_, err = m.tryStage(t, "key0", time.Second)
 		require.NoError(t, err)
 	})
 }
@@ -215,7 +207,7 @@ func TestSavesLeaveASlowDiskToReaders(t *testing.T) {
 					return
 				default:
 				}
-				id, err := m.stage(t, "key0", time.Minute)
+				id, err := m.tryStage(t, "key0", time.Minute)
 				require.NoError(t, err)
 				require.NoError(t, m.node.Release(t.Context(), id))
 			}

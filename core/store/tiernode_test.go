@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -72,26 +73,38 @@ func (m *member) saved(t testing.TB, n int) {
 	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_saved_total") >= n }, 20*time.Second, time.Millisecond)
 }
 
+// stage has the node of an object's tier stage it.
+func (m *member) stage(ctx context.Context, t testing.TB, o *model.Object) (model.Staging, error) {
+	t.Helper()
+	i := slices.IndexFunc(o.Replicas, func(r model.Replica) bool { return r.OnTier() })
+	require.GreaterOrEqual(t, i, 0, "it is on no tier: %+v", o.Replicas)
+	r := &o.Replicas[i]
+	got, err := m.node.Stage(ctx, []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
+	require.NoError(t, err)
+	return got, got.Parts[0].Err
+}
+
+// read reads an object from its tier.
+func (m *member) read(t testing.TB, o *model.Object) ([]byte, error) {
+	t.Helper()
+	got, err := m.stage(context.Background(), t, o)
+	if err != nil {
+		return nil, err
+	}
+	p := got.Parts[0].Value
+	out := bytes.Clone(unsafe.Slice(*(**byte)(unsafe.Pointer(&p.Address)), int(p.Size)))
+	require.NoError(t, m.node.Release(context.Background(), got.ID))
+	return out, nil
+}
+
 // staged reads an object from the tier that has it.
 func (m *member) staged(t testing.TB, k string) []byte {
 	t.Helper()
 	o, err := m.query(k)
 	require.NoError(t, err)
-	for i := range o.Replicas {
-		r := &o.Replicas[i]
-		if !r.OnTier() {
-			continue
-		}
-		got, err := m.node.Stage(context.Background(), []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
-		require.NoError(t, err)
-		require.NoError(t, got.Parts[0].Err)
-		p := got.Parts[0].Value
-		out := append([]byte(nil), unsafe.Slice(*(**byte)(unsafe.Pointer(&p.Address)), int(p.Size))...)
-		require.NoError(t, m.node.Release(context.Background(), got.ID))
-		return out
-	}
-	t.Fatalf("%s is on no tier: %+v", k, o.Replicas)
-	return nil
+	got, err := m.read(t, &o)
+	require.NoError(t, err)
+	return got
 }
 
 func (m *member) query(k string) (model.Object, error) {
@@ -300,8 +313,13 @@ func TestTierIsEvicted(t *testing.T) {
 	for i := range 40 {
 		k := fmt.Sprint("key", i)
 		if o, err := m.query(k); err == nil && o.Replicas[0].OnTier() {
+			got, err := m.read(t, &o)
+			if errs.Is(err, errs.ObjectNotFound) {
+				continue // It was evicted meanwhile.
+			}
+			require.NoError(t, err)
 			there++
-			require.True(t, bytes.Equal(content(k, 1<<20), m.staged(t, k)), k)
+			require.True(t, bytes.Equal(content(k, 1<<20), got), k)
 		}
 	}
 	require.Positive(t, there)

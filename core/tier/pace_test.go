@@ -123,7 +123,7 @@ func TestSavesWaitForReaders(t *testing.T) {
 		require.True(t, s.disk.MaySave(), "it is tried again")
 		require.False(t, s.disk.MaySave())
 		time.Sleep(1100 * time.Millisecond)
-		require.True(t, s.disk.MaySave(), "nobody reads")
+		require.True(t, s.disk.MaySave(), "there are no readers")
 		require.True(t, s.disk.MaySave())
 		s.took(1, 100*time.Millisecond)
 		require.True(t, s.disk.MaySave(), "what was before has no say")
