@@ -159,6 +159,7 @@ type Store struct {
 	OffloadBufferTTL     time.Duration `koanf:"offload_buffer_ttl" unit:"ms" default:"5s" range:"1ms..1h" doc:"how long what a peer has read from a storage tier waits in that memory for the peer to take it"`
 	OffloadHighWatermark float64       `koanf:"offload_high_watermark" default:"0.9" range:"0..1" doc:"used share of a storage tier above which its objects are evicted; above offload_low_watermark"`
 	OffloadLowWatermark  float64       `koanf:"offload_low_watermark" default:"0.8" range:"0..1" doc:"used share of a storage tier down to which they are evicted"`
+	TierWriteBudget      Size          `koanf:"tier_write_budget" default:"0" range:"0..1024TiB" doc:"bytes that each storage tier gets in a day, to spare the disk; beyond it, what is put a second time is saved only. 0 for no bound"`
 	OffloadPort          int           `koanf:"offload_port" default:"0" range:"0..65535" doc:"port at which peers read the storage tiers of this node; 0 takes a free one"`
 
 	LocalHotCacheSize          Size `koanf:"local_hot_cache_size" default:"0" doc:"memory for copies of remote objects that are read often; 0 for none"`

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,9 +27,9 @@ type placed struct {
 
 // Watcher learns what becomes of the puts of a ledger.
 type Watcher interface {
-	// Settled is called when a batch is applied, for each put that it changed: what it was, Gone for one that is new, and what it
-	// is. A master that says again that a put is complete wants it on a storage tier. Settled runs
-	// with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
+	// Settled is called when a batch is applied, for each put that it changed, in the order of their numbers: what it was, Gone
+	// for one that is new, and what it is. A master that says again that a put is complete wants it on a storage tier. Settled
+	// runs with the ledger locked, so it must be quick and must not call the ledger, which has the batch once it is unlocked.
 	Settled(p Put, was, is State)
 }
 
@@ -328,8 +330,8 @@ func (l *Log) watched() {
 	if l.watcher == nil {
 		return
 	}
-	for p, m := range l.index.staged {
+	for _, p := range slices.Sorted(maps.Keys(l.index.staged)) {
 		was, _ := l.index.settled(p)
-		l.watcher.Settled(p, was.state, m.state)
+		l.watcher.Settled(p, was.state, l.index.staged[p].state)
 	}
 }

@@ -116,8 +116,8 @@ func (s *Service) tierStory(v *objects.View) string {
 		case s.table.SaveOnEvict:
 			return fmt.Sprintf("; its node %s saves it on a storage tier when eviction chooses it", r.Segment)
 		}
-		return fmt.Sprintf("; no storage tier of its node %s has it: it waits to be saved, or was dropped or failed "+
-			"(mooncake_node_tier_dropped_total and mooncake_node_tier_failed_total of the node)", r.Segment)
+		return fmt.Sprintf("; no storage tier of its node %s has it: it waits to be saved, or was dropped, failed, or refused by tier_write_budget "+
+			"(mooncake_node_tier_dropped_total, mooncake_node_tier_failed_total and mooncake_node_tier_refused_total of the node)", r.Segment)
 	}
 	return ""
 }

@@ -181,11 +181,10 @@ func (p *pool) member(name string, o memberOptions) *member {
 	if o.master == nil {
 		o.master = p.master
 	}
-	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: p.logger(), Metrics: m.metrics, Followers: p.follower}
+	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: p.logger(), Metrics: m.metrics, Followers: p.follower, Tiers: o.tiers}
 	if !o.id.IsZero() {
 		m.deps.ID = o.id
 	}
-	m.deps = session.Deps{ID: model.NewUUID(), Master: o.master, Engine: m.engine, Log: p.logger(), Metrics: m.metrics, Followers: p.follower, Tiers: o.tiers}
 	var kept *node.Kept
 	if o.vault != nil {
 		kept, err = node.OpenKept(context.Background(), o.vault.open, "pool", p.logger())

@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/node"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
 )
 
@@ -30,6 +31,7 @@ type disk struct {
 	client  model.ClientID // as which the last node used it
 	stop    func()         // ends the tier of the last node
 	cluster string         // of the nodes
+	wrap    func(tier.Tier) tier.Tier
 }
 
 func newDisk(t testing.TB, capacity uint64) *disk {
@@ -46,6 +48,9 @@ func (p *pool) tiered(d *disk, change func(*node.Tiers)) func(*node.Config) {
 	c.Backing = d.backing
 	t, err := f.New(c)
 	require.NoError(p.t, err)
+	if d.wrap != nil {
+		t = d.wrap(t)
+	}
 	require.NoError(p.t, t.Start(ctx, host{}))
 	d.stop = sync.OnceFunc(func() { _ = t.Stop(ctx) })
 	p.t.Cleanup(d.stop)
@@ -69,26 +74,38 @@ func (m *member) saved(t testing.TB, n int) {
 	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_saved_total") >= n }, 20*time.Second, time.Millisecond)
 }
 
+// stage has the node of an object's tier stage it.
+func (m *member) stage(ctx context.Context, t testing.TB, o *model.Object) (model.Staging, error) {
+	t.Helper()
+	i := slices.IndexFunc(o.Replicas, func(r model.Replica) bool { return r.OnTier() })
+	require.GreaterOrEqual(t, i, 0, "it is on no tier: %+v", o.Replicas)
+	r := &o.Replicas[i]
+	got, err := m.node.Stage(ctx, []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
+	require.NoError(t, err)
+	return got, got.Parts[0].Err
+}
+
+// read reads an object from its tier.
+func (m *member) read(t testing.TB, o *model.Object) ([]byte, error) {
+	t.Helper()
+	got, err := m.stage(context.Background(), t, o)
+	if err != nil {
+		return nil, err
+	}
+	p := got.Parts[0].Value
+	out := bytes.Clone(unsafe.Slice(*(**byte)(unsafe.Pointer(&p.Address)), int(p.Size)))
+	require.NoError(t, m.node.Release(context.Background(), got.ID))
+	return out, nil
+}
+
 // staged reads an object from the tier that has it.
 func (m *member) staged(t testing.TB, k string) []byte {
 	t.Helper()
 	o, err := m.query(k)
 	require.NoError(t, err)
-	for i := range o.Replicas {
-		r := &o.Replicas[i]
-		if !r.OnTier() {
-			continue
-		}
-		got, err := m.node.Stage(context.Background(), []model.StageRead{{Segment: r.SegmentID, Replica: r.ID, Size: o.Size, Length: o.Size}})
-		require.NoError(t, err)
-		require.NoError(t, got.Parts[0].Err)
-		p := got.Parts[0].Value
-		out := append([]byte(nil), unsafe.Slice(*(**byte)(unsafe.Pointer(&p.Address)), int(p.Size))...)
-		require.NoError(t, m.node.Release(context.Background(), got.ID))
-		return out
-	}
-	t.Fatalf("%s is on no tier: %+v", k, o.Replicas)
-	return nil
+	got, err := m.read(t, &o)
+	require.NoError(t, err)
+	return got
 }
 
 func (m *member) query(k string) (model.Object, error) {
@@ -339,8 +356,13 @@ func TestTierIsEvicted(t *testing.T) {
 	for i := range 40 {
 		k := fmt.Sprint("key", i)
 		if o, err := m.query(k); err == nil && o.Replicas[0].OnTier() {
+			got, err := m.read(t, &o)
+			if errs.Is(err, errs.ObjectNotFound) {
+				continue // It was evicted meanwhile.
+			}
+			require.NoError(t, err)
 			there++
-			require.True(t, bytes.Equal(content(k, 1<<20), m.staged(t, k)), k)
+			require.True(t, bytes.Equal(content(k, 1<<20), got), k)
 		}
 	}
 	require.Positive(t, there)
@@ -436,6 +458,15 @@ func TestUnmountTiers(t *testing.T) {
 	m.fill(t, n)
 	require.Equal(t, n, m.count(t, "mooncake_ssd_write_ops_total"))
 	require.Equal(t, n<<20, m.count(t, "mooncake_ssd_write_bytes_total"))
+	all, err := m.metrics.Gather()
+	require.NoError(t, err)
+	quantiles := map[string]int{}
+	for _, f := range all {
+		quantiles[f.GetName()] = len(f.GetMetric()[0].GetSummary().GetQuantile())
+	}
+	for _, kind := range []string{"read", "write", "total"} {
+		require.Equal(t, 3, quantiles["mooncake_ssd_"+kind+"_latency_summary_us"])
+	}
 	var only, known model.Object // on the tier only, and in memory
 	var onlyKey string
 	for i := range n {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// forgetTimeout bounds one call of Forget.
-	forgetTimeout = 10 * time.Second
+	// forgetTimeout bounds one call of Forget, and forgetPause is how long after one that failed the next follows.
+	forgetTimeout, forgetPause = 10 * time.Second, time.Second
 	// scanBatch is how many records are scanned at once.
 	scanBatch = 4096
 	// maxEvents is how many events wait for the policy at most. Beyond it, accesses are dropped, which affect ranks only.
@@ -121,6 +121,13 @@ func (d *Disk) Has(value ledger.Put) bool {
 // Stats returns those of the tier.
 func (d *Disk) Stats(ctx context.Context) (tier.Stats, error) { return d.tier.Stats(ctx) }
 
+// MaySave reports whether something may be saved now. Where readers wait long for the storage, that is so once a second.
+func (d *Disk) MaySave() bool {
+	d.ops.mu.Lock()
+	defer d.ops.mu.Unlock()
+	return d.ops.pace.maySave(time.Now())
+}
+
 // Fits reports whether the tier can keep an object.
 func (d *Disk) Fits(name string, size uint64) bool {
 	return name != "" && len(name) <= tier.MaxKey && size > 0 && size <= d.volume.MaxRecord
@@ -173,7 +180,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 // Read reads a part of the value of a put into buffer, for a reader who waits. The bytes of a whole value that has a
 // checksum were verified against it. kept says that the storage may still touch the buffer, which is released when that is
 // over; else the caller releases it. parent is the put that the reader reads before it, 0 for none. ObjectNotFound if there
-// is no such record.
+// is no such record, UnavailableInCurrentStatus at once if it would not be read by the deadline of ctx.
 func (d *Disk) Read(ctx context.Context, p, parent ledger.Put, offset uint64, buffer *memory.Buffer) (kept bool, err error) {
 	e, err := d.entry(p)
 	if err != nil {
@@ -236,10 +243,7 @@ func (d *Disk) lose(p ledger.Put) {
 	}
 	d.gone = append(d.gone, p)
 	d.note(evict.Remove, p, 0)
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	signal(d.wake)
 }
 
 // Settle returns once the records of all puts that are gone from the ledger are forgotten.
@@ -249,15 +253,22 @@ func (d *Disk) Settle(ctx context.Context) error {
 	d.mu.Unlock()
 	select {
 	case <-idle:
+		return nil
+	case <-ctx.Done():
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.failed
-	case <-ctx.Done():
-		return fmt.Errorf("the storage tier does not forget: %w", ctx.Err())
+		return fmt.Errorf("the storage tier does not forget: %w", errors.Join(ctx.Err(), d.failed))
 	}
 }
 
-// forget forgets records until ctx ends. What fails is tried again with the next.
+// IsSettled reports whether Settle would return at once.
+func (d *Disk) IsSettled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.gone) == 0
+}
+
+// forget forgets records until ctx ends. What fails is tried again.
 func (d *Disk) forget(ctx context.Context) {
 	for {
 		select {
@@ -271,13 +282,23 @@ func (d *Disk) forget(ctx context.Context) {
 			locators = append(locators, d.at[p].at)
 		}
 		d.mu.Unlock()
+		if len(puts) == 0 {
+			continue // They were forgotten with the ones before.
+		}
 		call, cancel := context.WithTimeout(ctx, forgetTimeout)
 		err := d.tier.Forget(call, locators)
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("a storage tier does not forget what was removed; the node tries again when more is removed", "records", len(locators), "error", err)
-		}
 		d.forgotten(puts, err)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		d.log.Error("a storage tier does not forget what was removed; the node tries again", "records", len(locators), "error", err)
+		select {
+		case <-time.After(forgetPause):
+			signal(d.wake)
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -285,27 +306,26 @@ func (d *Disk) forgotten(puts []ledger.Put, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed.Store(true)
-	if d.failed = err; err == nil {
-		for _, p := range puts {
-			if at, ok := d.at[p]; ok && d.values[at.value] == p {
-				delete(d.values, at.value)
-			}
-			delete(d.at, p)
-		}
-		d.gone = append([]ledger.Put(nil), d.gone[len(puts):]...)
+	if d.failed = err; err != nil {
+		return
 	}
-	if len(d.gone) == 0 || err != nil {
-		select {
-		case <-d.idle:
-		default:
-			close(d.idle)
+	for _, p := range puts {
+		if at, ok := d.at[p]; ok && d.values[at.value] == p {
+			delete(d.values, at.value)
 		}
+		delete(d.at, p)
 	}
-	if len(d.gone) > 0 && err == nil {
-		select {
-		case d.wake <- struct{}{}:
-		default:
-		}
+	if d.gone = append([]ledger.Put(nil), d.gone[len(puts):]...); len(d.gone) == 0 {
+		close(d.idle)
+		return
+	}
+	signal(d.wake)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -22,6 +22,7 @@ type queue struct {
 	next    uint64
 	waiting map[uint64]*pending
 	space   chan struct{} // closed when the tier may accept more
+	pace    pace
 }
 
 // pending is an operation that has not completed, or whose buffer the storage may still touch.
@@ -34,14 +35,27 @@ func newQueue(t tier.Tier) *queue {
 	return &queue{tier: t, waiting: map[uint64]*pending{}, space: make(chan struct{})}
 }
 
-// do carries out an operation on memory of buffer and returns its completion. It waits while the tier accepts none. kept
-// says that the storage may still touch the buffer: the queue releases it then, and the caller must not.
+// do carries out an operation on memory of buffer and returns its completion. It waits while the tier accepts none. A read
+// that would not end by its deadline fails at once with UnavailableInCurrentStatus. kept says that the storage may still touch
+// the buffer: the queue releases it then, and the caller must not.
 func (q *queue) do(ctx context.Context, op tier.Op, buffer *memory.Buffer) (c tier.Completion, kept bool, err error) {
 	p := &pending{done: make(chan tier.Completion, 1), buffer: buffer}
+	began, bytes := time.Now(), uint64(len(buffer.Bytes()))
 	if op.Deadline.IsZero() {
-		op.Deadline = time.Now().Add(opTimeout)
+		op.Deadline = began.Add(opTimeout)
 	}
 	q.mu.Lock()
+	if op.Kind == tier.Read {
+		if err := q.pace.begin(began, op.Deadline, bytes); err != nil {
+			q.mu.Unlock()
+			return tier.Completion{}, false, err
+		}
+		defer func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.pace.end(time.Now(), began, bytes, err == nil)
+		}()
+	}
 	q.next++
 	op.ID = q.next
 	q.waiting[op.ID] = p

@@ -53,7 +53,7 @@ func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, cata
 		}
 	}()
 	t.node.Staging, t.node.StagingTTL = uint64(s.OffloadBufferSize), s.OffloadBufferTTL
-	t.node.High, t.node.Low = s.OffloadHighWatermark, s.OffloadLowWatermark
+	t.node.High, t.node.Low, t.node.WriteBudget = s.OffloadHighWatermark, s.OffloadLowWatermark, uint64(s.TierWriteBudget)
 	host := ports.Host(s.LocalHostname)
 	if t.ln, err = ports.Listen(ctx, "reads of storage tiers", ports.BindFor(host), s.OffloadPort, "offload_port"); err != nil {
 		return t, err

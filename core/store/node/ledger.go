@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -21,21 +22,22 @@ const (
 	leastPullPause, mostPullPause = 50 * time.Millisecond, 250 * time.Millisecond
 	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
 	strayGrace = 100 * time.Millisecond
-	// strayTimeout bounds the wait for such writes, before the node goes on without the acknowledgement.
-	strayTimeout = time.Second
+	// strayTimeout bounds the wait for such writes, and tierPatience that for a tier to forget, before the node goes on without
+	// the acknowledgement. Batches for memory wait meanwhile.
+	strayTimeout, tierPatience = time.Second, 100 * time.Millisecond
 )
 
 // mount makes segments known to the master: with their ledgers, or without where the master keeps none.
 func (c *cell) mount(ctx context.Context, segments []*segment) error {
-	c.mu.Lock()
-	for _, s := range segments {
-		s.mounted = true // Also when the answer is lost.
-	}
-	c.mu.Unlock()
 	all, err := c.attachable(ctx) // All of them: a master that has forgotten the node forgot the others, too.
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	for _, s := range all {
+		s.mounted = true // Also when the answer is lost.
+	}
+	c.mu.Unlock()
 	err = c.attach(ctx, all)
 	if !errs.Is(err, errs.NotSupported) {
 		return err
@@ -257,6 +259,11 @@ func (c *cell) acks() []model.LedgerAck {
 
 // apply applies batches. Those of a master that a later one has deposed are refused by the ledger.
 func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
+	type applied struct {
+		log *ledger.Log
+		seq ledger.Seq
+	}
+	last := map[*segment]applied{}
 	for _, b := range batches {
 		s := c.segmentOf(b.Segment)
 		if s == nil {
@@ -266,7 +273,7 @@ func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 		seq, err := l.Append(b.Bytes)
 		switch {
 		case err == nil:
-			c.acknowledge(ctx, s, l, seq)
+			last[s] = applied{l, seq}
 		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrGap):
 			c.deps.Log.Warn("a batch for a ledger is refused", "segment", s.ID.String(), "error", err)
 		default:
@@ -274,26 +281,34 @@ func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 			c.requestMount()
 		}
 	}
+	var all sync.WaitGroup
+	for s, a := range last {
+		all.Go(func() { c.acknowledge(ctx, s, a.log, a.seq) })
+	}
+	all.Wait()
 }
 
-// settle returns when no write is in progress into memory of the segment that its ledger calls free.
+// settle returns when no write is in progress into memory of the segment that its ledger calls free, and its tier has
+// forgotten what the ledger does not have.
 func (n *Node) settle(ctx context.Context, s *segment) error {
-	ctx, cancel := context.WithTimeout(ctx, strayTimeout)
+	settle, patience := func(ctx context.Context) error { return s.guard.Settle(ctx, strayGrace) }, strayTimeout
+	if s.tier != nil {
+		settle, patience = s.tier.disk.Settle, tierPatience
+	}
+	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := s.guard.Settle(ctx, strayGrace)
-	if err == nil && s.tier != nil {
-		err = s.tier.disk.Settle(ctx)
+	err := settle(call)
+	if ctx.Err() == nil && s.stuck.Swap(err != nil) != (err != nil) {
+		n.deps.Log.Warn("batches for a ledger are not acknowledged while a transport does not let go of memory that is to be used again, or a storage tier does not forget; or they are again",
+			"segment", s.Name, "error", err)
 	}
 	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), err)
 }
 
-// acknowledge lets the master know that the ledger of a segment has a batch, once no peer writes any more where the
-// batch says that memory is free. Otherwise the master sends the batch again.
+// acknowledge lets the master know that the ledger of a segment has a batch, once the segment has settled. Otherwise the
+// master sends the batch again.
 func (n *Node) acknowledge(ctx context.Context, s *segment, l *ledger.Log, seq ledger.Seq) {
-	if err := n.settle(ctx, s); err != nil {
-		if ctx.Err() == nil {
-			n.deps.Log.Error("a batch for a ledger is not acknowledged: a transport does not let go of memory that is to be used again", "error", err)
-		}
+	if n.settle(ctx, s) != nil {
 		return
 	}
 	n.mu.Lock()

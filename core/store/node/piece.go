@@ -24,6 +24,7 @@ type segment struct {
 	acked   ledger.Seq         // the last batch that the master may take for applied
 	guard   *guard             // of mem
 	wiped   bool               // what the ledger had is lost
+	stuck   atomic.Bool        // it did not settle in time
 	// ledgerMemory is that of the ledger of a segment that is kept.
 	ledgerMemory *ledgerMemory
 	// cell is the one that the segment belongs to, of so many; unassigned while their number is not known.

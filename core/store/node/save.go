@@ -45,20 +45,20 @@ const (
 // read there back into memory. It learns of puts from the ledgers.
 type saver struct {
 	*Node
-	mu     sync.Mutex
-	queue  []saving
-	busy   int           // saving or promoting now
-	promos int           // of them, promoting
-	room   chan struct{} // capacity 1: the queue has something
-	making sync.Mutex    // held while a tier is evicted
-	hits   map[ledger.Put]uint32
+	backlog
+	budget   *disk.Budget
+	started  sync.Once
+	choosing sync.Mutex // held from next to the verdict of the budget, which is asked in order
+
+	mu   sync.Mutex
+	hits map[ledger.Put]uint32
 	// suspects are copies without a good record.
 	suspects map[saving]struct{}
 	policy   atomic.Pointer[model.TierPolicy] // of the master
 	running  sync.WaitGroup
 
-	ssd                                                         ssd
-	saved, failed, dropped, promoted, evicted, savedBytes, lost prometheus.Counter
+	ssd                                                                  ssd
+	saved, failed, retried, refused, promoted, evicted, savedBytes, lost prometheus.Counter
 }
 
 // saving is a put of one of the node's segments: of memory, to be saved, or of a tier, to be promoted.
@@ -69,15 +69,19 @@ type saving struct {
 
 func newSaver(n *Node, r *promreg.Registry) *saver {
 	s := &saver{
-		Node: n, room: make(chan struct{}, 1), hits: map[ledger.Put]uint32{}, suspects: map[saving]struct{}{}, ssd: newSSD(r),
+		Node: n, budget: disk.NewBudget(n.cfg.Tiers.WriteBudget), hits: map[ledger.Put]uint32{}, suspects: map[saving]struct{}{}, ssd: newSSD(r),
 		saved:      r.Counter("mooncake_node_tier_saved_total", "Objects copied to storage tiers."),
 		savedBytes: r.Counter("mooncake_node_tier_saved_bytes_total", "Bytes copied to storage tiers."),
-		failed:     r.Counter("mooncake_node_tier_failed_total", "Copies to storage tiers, or back, that failed."),
-		dropped:    r.Counter("mooncake_node_tier_dropped_total", "Objects that were not saved because too many waited."),
+		failed:     r.Counter("mooncake_node_tier_failed_total", "Objects whose copies to storage tiers, or back, failed and are not tried again."),
+		retried:    r.Counter("mooncake_node_tier_retried_total", "Copies to storage tiers that failed and are tried again."),
+		refused:    r.Counter("mooncake_node_tier_refused_total", "Objects that were not saved because storage tiers had used up tier_write_budget."),
 		promoted:   r.Counter("mooncake_node_tier_promoted_total", "Objects copied from storage tiers back into memory."),
 		lost:       r.Counter("mooncake_node_tier_lost_total", "Objects taken out of the pool because a storage tier had no good record of them."),
 		evicted:    r.Counter("mooncake_node_tier_evicted_bytes_total", "Bytes evicted from storage tiers."),
 	}
+	s.dropped = r.Counter("mooncake_node_tier_dropped_total", "Objects that were not saved because too many waited.")
+	s.news, s.limit = make(chan struct{}, 1), func() uint64 { return s.policy.Load().QueueLimit }
+	s.most = func() int { return int(s.policy.Load().PromoteMost) }
 	s.policy.Store(&model.TierPolicy{QueueLimit: leastQueue})
 	return s
 }
@@ -94,7 +98,7 @@ type watcher struct {
 // Settled implements ledger.Watcher.
 func (w watcher) Settled(p ledger.Put, was, is ledger.State) {
 	if is == ledger.Complete && (was == is || !w.policy.Load().OnEvict) {
-		w.add(saving{w.from, p})
+		w.add(copying{saving: saving{w.from, p}})
 	}
 }
 
@@ -113,67 +117,15 @@ func (s *saver) watch(from *segment) {
 	}
 	slices.Sort(there)
 	for _, p := range there {
-		s.add(saving{from, p})
+		s.add(copying{saving: saving{from, p}})
 	}
-}
-
-// add puts an object at the end of the queue. A queue that is full gives up the object that waits longest.
-func (s *saver) add(x saving) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if uint64(len(s.queue)) >= s.policy.Load().QueueLimit {
-		s.queue = s.queue[1:]
-		s.dropped.Inc()
-	}
-	s.queue = append(s.queue, x)
-	signal(s.room)
 }
 
 // obey takes what the master says. Objects that wait since they were put are not saved where it wants those alone that eviction
 // chooses.
 func (s *saver) obey(p *model.TierPolicy) {
-	if was := s.policy.Swap(p); was.OnEvict || !p.OnEvict {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = slices.DeleteFunc(s.queue, func(x saving) bool { return x.from.tier == nil })
-}
-
-// next takes the first object out of the queue that may be copied now.
-func (s *saver) next() (x saving, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	most := int(s.policy.Load().PromoteMost)
-	at := slices.IndexFunc(s.queue, func(x saving) bool { return x.from.tier == nil || most == 0 || s.promos < most })
-	if at < 0 {
-		return saving{}, false // The end of a promotion signals.
-	}
-	x = s.queue[at]
-	s.busy++
-	if x.from.tier != nil {
-		s.promos++
-	}
-	if at == 0 {
-		s.queue = s.queue[1:]
-	} else {
-		s.queue = slices.Delete(s.queue, at, at+1)
-	}
-	if len(s.queue) > 0 {
-		signal(s.room)
-	} else {
-		s.queue = nil
-	}
-	return x, true
-}
-
-func (s *saver) did(x saving) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy--
-	if x.from.tier != nil {
-		s.promos--
-		signal(s.room)
+	if was := s.policy.Swap(p); p.OnEvict && !was.OnEvict {
+		s.dropSaves()
 	}
 }
 
@@ -184,9 +136,7 @@ func (s *saver) isIdle() bool {
 			return false
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.queue) == 0 && s.busy == 0
+	return s.left() == 0
 }
 
 // drain waits until everything is saved, for up to limit. The end of a put, or of a copy, reaches the ledger a moment after
@@ -203,76 +153,115 @@ func (s *saver) drain(ctx context.Context, limit time.Duration) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			s.mu.Lock()
-			left := len(s.queue)
-			s.mu.Unlock()
-			s.deps.Log.Warn("the node stops before all objects are on its storage tiers", "objects_left", left, "after", limit)
+			s.deps.Log.Warn("the node stops before all objects are on its storage tiers", "objects_left", s.left(), "after", limit)
 			return
 		}
 	}
 }
 
-// run saves until the context ends.
+// run saves until the context ends. Only the first call does.
 func (s *saver) run(ctx context.Context) {
-	for range saveWorkers {
-		s.running.Go(func() {
-			for {
-				select {
-				case <-s.room:
-				case <-ctx.Done():
-					return
-				}
-				if x, ok := s.next(); ok {
-					s.copy(ctx, x)
-					s.did(x)
-				}
+	s.started.Do(func() {
+		for range saveWorkers {
+			s.running.Go(func() { s.work(ctx) })
+		}
+		for _, x := range s.staying() {
+			if x.tier != nil {
+				s.running.Go(func() { s.tend(ctx, x) })
 			}
-		})
-	}
-	s.running.Go(func() { s.tend(ctx) })
+		}
+		s.running.Go(func() { s.watchTiers(ctx) })
+	})
 	s.running.Wait()
 }
 
-// copy saves or promotes one object.
-func (s *saver) copy(ctx context.Context, x saving) {
+func (s *saver) work(ctx context.Context) {
+	for {
+		select {
+		case <-s.news:
+		case <-ctx.Done():
+			return
+		}
+		s.choosing.Lock()
+		x, ok := s.next()
+		if !ok {
+			s.choosing.Unlock()
+			continue
+		}
+		e, to := s.choose(&x)
+		s.choosing.Unlock()
+		if to != nil {
+			s.copy(ctx, x, &e, to)
+		}
+		s.did(x)
+	}
+}
+
+// choose returns an object to copy and the segment that is to get it, nil for none now.
+func (s *saver) choose(x *copying) (e ledger.Entry, to *segment) {
 	e, ok, err := s.ledgerOf(x.from).Find(x.put)
 	if err != nil || !ok || e.State != ledger.Complete || e.Part != 0 {
-		return // It went, or the node that has the first stripe of the object saves it.
+		return e, nil // It went, or the node that has the first stripe of the object saves it.
 	}
+	if x.from.tier != nil {
+		return e, x.from // It is promoted, to where the node has space.
+	}
+	to, soon := s.pick(x.from.cell, e.Name)
+	if to == nil {
+		if soon {
+			s.postpone(*x, firstPause)
+		}
+		return e, nil
+	}
+	d := to.tier.disk
+	if d.Has(e.Value) || !d.Fits(e.Name, e.Size) {
+		return e, nil
+	}
+	if !x.admitted && !s.budget.Admit(d, &e) {
+		s.refused.Inc()
+		return e, nil
+	}
+	if x.admitted = true; !d.MaySave() {
+		s.postpone(*x, firstPause)
+		return e, nil
+	}
+	return e, to
+}
+
+// copy saves or promotes one object.
+func (s *saver) copy(ctx context.Context, x copying, e *ledger.Entry, to *segment) {
 	tenant, key, ok := model.SplitKey(e.Name)
 	if !ok {
 		return
 	}
+	saves := x.from.tier == nil
 	spec := model.TaskSpec{Kind: model.CopyObject, Tenant: tenant, Key: key, Source: x.from.Name, Targets: []string{s.engine.LocalName()}}
-	to := x.from
-	if x.from.tier == nil {
-		if to = s.pick(x.from.cell, e.Name); to == nil || to.tier.disk.Has(e.Value) || !to.tier.disk.Fits(e.Name, e.Size) {
-			return
-		}
+	if saves {
 		spec.Targets = []string{to.Name}
 	}
 	work, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	a, t0 := &model.Assignment{Spec: spec}, time.Now()
-	err = s.tasks.copyAt(work, s.masterOf(x.from), a)
-	if errs.Is(err, errs.NoAvailableHandle) && x.from.tier == nil {
+	err := s.tasks.copyAt(work, s.masterOf(x.from), a)
+	if errs.Is(err, errs.NoAvailableHandle) && saves {
 		if err = s.makeSpace(work, to, e.Size); err == nil {
 			err = s.tasks.copyAt(work, s.masterOf(x.from), a)
 		}
 	}
 	switch {
-	case err == nil && x.from.tier != nil:
-		s.promoted.Inc()
-		s.ssd.done(&s.ssd.read, 1, e.Size, t0)
-	case err == nil:
+	case err == nil && saves:
 		s.saved.Inc()
 		s.ssd.done(&s.ssd.write, 1, e.Size, t0)
 		s.savedBytes.Add(float64(e.Size))
-	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), errs.Is(err, errs.ObjectHasReplicationTask), ctx.Err() != nil:
-	case x.from.tier != nil && (errs.Is(err, errs.NoAvailableHandle) || errs.Is(err, errs.KeysUltraLimit)): // Memory has no space for it.
+	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), ctx.Err() != nil:
+	case saves && isPassing(err) && x.tries < maxTries:
+		s.retried.Inc()
+		x.tries++
+		s.postpone(x, pauseOf(x.tries-1))
+	case !saves && (errs.Is(err, errs.ObjectHasReplicationTask) || errs.Is(err, errs.NoAvailableHandle) || errs.Is(err, errs.KeysUltraLimit)): // Not now.
 	default:
 		s.failed.Inc()
-		s.deps.Log.Debug("an object was not copied between memory and a storage tier", "key", store.Quote(key), "from", x.from.Name, "error", err)
+		s.deps.Log.Debug("an object was not copied between memory and a storage tier", "key", store.Quote(key), "from", x.from.Name, "tries", x.tries+1, "error", err)
 	}
 }
 
@@ -293,33 +282,57 @@ func (s *saver) hit(from *segment, p ledger.Put) {
 	}
 	s.mu.Unlock()
 	if reached {
-		s.add(saving{from, p})
+		s.add(copying{saving: saving{from, p}})
 	}
 }
 
-// tend keeps the tiers below their watermark until the context ends.
-func (s *saver) tend(ctx context.Context) {
+// watchTiers looks whether the storage of each tier answers, and has what waits for it tried again, until the context ends.
+func (s *saver) watchTiers(ctx context.Context) {
 	ticker := time.NewTicker(tendTick)
 	defer ticker.Stop()
-	for ticks := 0; ; {
+	for {
+		select {
+		case now := <-ticker.C:
+			s.awake(now)
+		case <-ctx.Done():
+			return
+		}
+		for _, x := range s.staying() {
+			if x.tier == nil {
+				continue
+			}
+			s.attachLater(x)
+			st, err := x.tier.disk.Stats(ctx)
+			if err != nil {
+				continue // The next call that needs it says so.
+			}
+			if hung := st.Oldest > hungAfter; x.tier.hung.Swap(hung) != hung {
+				s.deps.Log.Warn("the storage of a tier hangs, or answers again; while it hangs, nothing is read or saved there", "tier", x.tier.Name, "hangs", hung, "oldest_operation", st.Oldest)
+			}
+		}
+	}
+}
+
+// tend keeps a tier below its watermark until the context ends.
+func (s *saver) tend(ctx context.Context, x *segment) {
+	ticker := time.NewTicker(tendTick)
+	defer ticker.Stop()
+	for ticks := 1; ; ticks++ {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		ticks++
-		for _, x := range s.staying() {
-			if x.tier == nil {
-				continue
-			}
-			if err := s.makeSpace(ctx, x, 0); err != nil && ctx.Err() == nil {
-				s.deps.Log.Warn("a storage tier is not kept below its watermark", "tier", x.tier.Name, "error", err)
-			}
-			s.clearSuspects(ctx, x)
-			if ticks%syncTicks == 0 {
-				if err := x.tier.sync(ctx); err != nil && ctx.Err() == nil {
-					s.deps.Log.Warn("what a storage tier has got and forgotten lately may not survive a crash of the machine", "tier", x.tier.Name, "error", err)
-				}
+		if x.tier.hung.Load() || !slices.Contains(s.staying(), x) {
+			continue
+		}
+		if err := s.makeSpace(ctx, x, 0); err != nil && ctx.Err() == nil {
+			s.deps.Log.Warn("a storage tier is not kept below its watermark", "tier", x.tier.Name, "error", err)
+		}
+		s.clearSuspects(ctx, x)
+		if ticks%syncTicks == 0 {
+			if err := x.tier.sync(ctx); err != nil && ctx.Err() == nil {
+				s.deps.Log.Warn("what a storage tier has got and forgotten lately may not survive a crash of the machine", "tier", x.tier.Name, "error", err)
 			}
 		}
 	}
@@ -327,14 +340,11 @@ func (s *saver) tend(ctx context.Context) {
 
 // makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes.
 func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
-	s.making.Lock()
-	defer s.making.Unlock()
+	x.tier.making.Lock()
+	defer x.tier.making.Unlock()
 	st, err := x.tier.disk.Stats(ctx)
 	if err != nil {
 		return err
-	}
-	if hung := st.Oldest > hungAfter; x.tier.hung.Swap(hung) != hung {
-		s.deps.Log.Warn("the storage of a tier hangs, or answers again; while it hangs, nothing is read or saved there", "tier", x.tier.Name, "hangs", hung, "oldest_operation", st.Oldest)
 	}
 	high, low := s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
 	if float64(st.Used) <= high && need == 0 {

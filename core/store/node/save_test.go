@@ -9,11 +9,20 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
+func newTestSaver(policy *model.TierPolicy) *saver {
+	s := new(saver)
+	s.news, s.limit = make(chan struct{}, 1), func() uint64 { return s.policy.Load().QueueLimit }
+	s.most = func() int { return int(s.policy.Load().PromoteMost) }
+	s.policy.Store(policy)
+	return s
+}
+
+func of(from *segment, p ledger.Put) copying { return copying{saving: saving{from, p}} }
+
 // TestFewPromotionsAtATime: a node brings as many objects back at the same time as the master says, and saves others meanwhile.
 func TestFewPromotionsAtATime(t *testing.T) {
 	memory, tier := &segment{}, &segment{tier: &Tier{}}
-	s := &saver{room: make(chan struct{}, 1)}
-	s.policy.Store(&model.TierPolicy{QueueLimit: 10, PromoteMost: 2})
+	s := newTestSaver(&model.TierPolicy{QueueLimit: 10, PromoteMost: 2})
 	take := func() (puts []ledger.Put) {
 		for x, ok := s.next(); ok; x, ok = s.next() {
 			puts = append(puts, x.put)
@@ -21,17 +30,17 @@ func TestFewPromotionsAtATime(t *testing.T) {
 		return puts
 	}
 	for p := range ledger.Put(4) {
-		s.add(saving{tier, p})
+		s.add(of(tier, p))
 	}
-	s.add(saving{memory, 4})
-	s.add(saving{memory, 5})
+	s.add(of(memory, 4))
+	s.add(of(memory, 5))
 	require.Equal(t, []ledger.Put{0, 1, 4, 5}, take())
-	<-s.room
-	s.did(saving{memory, 4})
+	<-s.news
+	s.did(of(memory, 4))
 	require.Empty(t, take())
-	require.Empty(t, s.room)
-	s.did(saving{tier, 0})
-	require.Len(t, s.room, 1, "a worker looks again")
+	require.Empty(t, s.news)
+	s.did(of(tier, 0))
+	require.Len(t, s.news, 1, "a worker looks again")
 	require.Equal(t, []ledger.Put{2}, take())
 	s.policy.Store(&model.TierPolicy{QueueLimit: 10})
 	require.Equal(t, []ledger.Put{3}, take(), "a master of an earlier release names no number")
@@ -41,17 +50,16 @@ func TestFewPromotionsAtATime(t *testing.T) {
 // the ledger calls complete again.
 func TestWhatIsPutIsNotSavedThen(t *testing.T) {
 	memory, tier := &segment{}, &segment{tier: &Tier{}}
-	s := &saver{room: make(chan struct{}, 1)}
-	s.policy.Store(&model.TierPolicy{QueueLimit: 10})
+	s := newTestSaver(&model.TierPolicy{QueueLimit: 10})
 	w := watcher{s, memory}
 	w.Settled(1, ledger.Writing, ledger.Complete)
-	s.add(saving{tier, 2})
-	require.Equal(t, []saving{{memory, 1}, {tier, 2}}, s.queue)
+	s.add(of(tier, 2))
+	require.Equal(t, []copying{of(memory, 1), of(tier, 2)}, s.queue)
 	s.obey(&model.TierPolicy{QueueLimit: 10, OnEvict: true})
-	require.Equal(t, []saving{{tier, 2}}, s.queue)
+	require.Equal(t, []copying{of(tier, 2)}, s.queue)
 	w.Settled(3, ledger.Gone, ledger.Complete)
 	w.Settled(4, ledger.Complete, ledger.Complete)
 	w.Settled(5, ledger.Complete, ledger.Held)
 	s.obey(&model.TierPolicy{QueueLimit: 10, OnEvict: true})
-	require.Equal(t, []saving{{tier, 2}, {memory, 4}}, s.queue)
+	require.Equal(t, []copying{of(tier, 2), of(memory, 4)}, s.queue)
 }

@@ -14,8 +14,8 @@ type ssd struct{ read, write, total ssdUse }
 
 // ssdUse is one direction, or both. Latencies are in microseconds.
 type ssdUse struct {
-	ops, bytes prometheus.Counter
-	latency    prometheus.Observer
+	ops, bytes         prometheus.Counter
+	latency, quantiles prometheus.Observer
 }
 
 func newSSD(r *promreg.Registry) ssd {
@@ -27,6 +27,10 @@ func newSSD(r *promreg.Registry) ssd {
 			bytes: r.Counter(name+"_bytes_total", "Bytes of objects that storage tiers have "+done+"."),
 			latency: promreg.Add(r, prometheus.NewHistogram(prometheus.HistogramOpts{
 				Name: name + "_latency_us", Help: "Time in microseconds in which storage tiers have " + done + " the objects of one call.", Buckets: buckets,
+			})),
+			quantiles: promreg.Add(r, prometheus.NewSummary(prometheus.SummaryOpts{
+				Name: name + "_latency_summary_us", Help: "Quantiles of this time over the last minute.",
+				Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}, MaxAge: time.Minute,
 			})),
 		}
 	}
@@ -42,5 +46,6 @@ func (s *ssd) done(use *ssdUse, objects int, bytes uint64, t0 time.Time) {
 		u.ops.Add(float64(objects))
 		u.bytes.Add(float64(bytes))
 		promreg.Observe(u.latency, t0)
+		promreg.Observe(u.quantiles, t0)
 	}
 }

@@ -109,7 +109,7 @@ func (c *cell) takesTiers(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// attachable returns the segments that the master takes.
+// attachable returns the segments that the master takes. A tier that does not forget is none of them until it does.
 func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
 	all := c.staying()
 	var tiers, rest []*segment
@@ -132,25 +132,52 @@ func (c *cell) attachable(ctx context.Context) ([]*segment, error) {
 		c.mu.Unlock()
 		return rest, err
 	}
-	return all, nil
+	for _, s := range tiers {
+		if c.settle(ctx, s) == nil {
+			rest = append(rest, s)
+			continue
+		}
+		c.mu.Lock()
+		s.mounted = false
+		c.mu.Unlock()
+	}
+	return rest, nil
 }
 
-// pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers.
-func (n *Node) pick(cell int, name string) *segment {
+// attachLater mounts a tier that was not attachable, now that it is.
+func (n *Node) attachLater(s *segment) {
+	n.mu.Lock()
+	left := !s.mounted && !s.leaving && s.cell >= 0 && s.cell < len(n.cells)
+	n.mu.Unlock()
+	if !left {
+		return
+	}
+	if c := n.joinedCells()[s.cell]; c.mounted.Load() && !c.tierless.Load() && s.tier.disk.IsSettled() {
+		c.requestMount()
+	}
+}
+
+// pick returns the tier that keeps an object of a cell, nil for none: keys are spread over the tiers. soon says that there
+// are tiers that cannot be used now, because their storage hangs or the master does not know them yet.
+func (n *Node) pick(cell int, name string) (s *segment, soon bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var all []*segment
 	for _, s := range n.segments {
-		if s.tier != nil && s.cell == cell && s.mounted && !s.leaving && !s.tier.hung.Load() {
+		switch {
+		case s.tier == nil || s.cell != cell || s.leaving:
+		case s.mounted && !s.tier.hung.Load():
 			all = append(all, s)
+		case cell < 0 || cell >= len(n.cells) || !n.cells[cell].tierless.Load():
+			soon = true
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, soon
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // It never fails.
-	return all[h.Sum32()%uint32(len(all))]
+	return all[h.Sum32()%uint32(len(all))], false
 }
 
 // tierOf returns the tier that a segment is, nil if it is none of this node.

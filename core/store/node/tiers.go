@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,8 @@ type Tiers struct {
 	StagingTTL time.Duration
 	// High and Low are used shares of a tier: above High the node evicts down to Low. Defaults 0.9 and 0.8.
 	High, Low float64
+	// WriteBudget is how many bytes each tier gets in a day, 0 for no bound. See tier.Budget of core/tier.
+	WriteBudget uint64
 }
 
 // DefaultTiers returns the defaults, without tiers.
@@ -76,6 +79,7 @@ type Tier struct {
 	Policy evict.Policy
 
 	hung   atomic.Bool // the storage does not answer
+	making sync.Mutex  // held while it is evicted
 	file   string      // of the ledger
 	mem    *ledgerMemory
 	ledger *ledger.Log
