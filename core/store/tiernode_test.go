@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -373,18 +374,38 @@ func TestStopSavesTheRest(t *testing.T) {
 	m.there(t, n, n)
 }
 
-// TestTierKeepsStripedObjects: an object whose copy in memory lies in several extents is kept on the tier in one.
+// TestTierKeepsStripedObjects: an object whose copy in memory lies in several extents is kept in one, on the tier of the node
+// that has the first, also where the others lie on another node.
 func TestTierKeepsStripedObjects(t *testing.T) {
-	p := newPool(t, func(c *master.Config) { c.Tiers = tierPolicy(0) })
-	m := p.member("a", memberOptions{segments: []uint64{8 << 20, 8 << 20}, node: p.tiered(newDisk(t, 256<<20), nil)})
-	value := content("k", 12<<20)
-	require.NoError(t, m.Put(context.Background(), "k", value, model.DefaultReplicateConfig()))
-	m.saved(t, 1)
-	o, err := m.query("k")
-	require.NoError(t, err)
-	require.NotEmpty(t, o.Replicas[0].More, "the copy in memory is striped")
-	require.True(t, bytes.Equal(value, m.staged(t, "k")))
-	require.Equal(t, 1, m.count(t, "mooncake_node_tier_saved_total"))
+	for name, segments := range map[string][][]uint64{"one node": {{8 << 20, 8 << 20}}, "two nodes": {{8 << 20}, {8 << 20}}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, func(c *master.Config) { c.Tiers = tierPolicy(0) })
+			var members []*member
+			for i, s := range segments {
+				members = append(members, p.member(string(rune('a'+i)), memberOptions{segments: s, node: p.tiered(newDisk(t, 256<<20), func(x *node.Tiers) { x.Endpoint = fmt.Sprint("tier.test:", i+1) })}))
+			}
+			value := content("k", 12<<20)
+			require.NoError(t, members[0].Put(context.Background(), "k", value, model.DefaultReplicateConfig()))
+			saved := func() (n int, by *member) {
+				for _, m := range members {
+					if k := m.count(t, "mooncake_node_tier_saved_total"); k > 0 {
+						n, by = n+k, m
+					}
+				}
+				return n, by
+			}
+			require.Eventually(t, func() bool { n, _ := saved(); return n > 0 }, 20*time.Second, time.Millisecond)
+			n, by := saved()
+			require.Equal(t, 1, n)
+			o, err := by.query("k")
+			require.NoError(t, err)
+			first := o.Replicas[0]
+			require.NotEmpty(t, first.More, "the copy in memory is striped")
+			require.Equal(t, len(members) > 1, slices.ContainsFunc(first.More, func(x model.Part) bool { return x.Endpoint != first.Endpoint }))
+			require.Equal(t, by.name, first.Endpoint)
+			require.True(t, bytes.Equal(value, by.staged(t, "k")))
+		})
+	}
 }
 
 // TestUnmountTiers: what lies on the tier only is gone for the pool at once, and nothing is saved any more. Peers that know
