@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/master"
@@ -518,13 +519,17 @@ func (u *unreachable) Release(context.Context, string, uint64) error {
 	return errs.New(errs.RPCFail, "test", "no network")
 }
 
-// TestOwnTiersAreReadWithoutTheNetwork: the client of a process reads the tiers of its node, of any size and in ranges, with
-// neither a call to it nor a transport, and leaves nothing staged.
+// TestOwnTiersAreReadWithoutTheNetwork: the client of a process reads the tiers of its node, objects of any size and ranges,
+// with neither a call to it nor a transport. A staging memory of 16 MiB is enough.
 func TestOwnTiersAreReadWithoutTheNetwork(t *testing.T) {
 	const large = 40<<20 + 3
 	ctx, net := context.Background(), &unreachable{}
 	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Second })
-	m := p.member("a", memberOptions{segments: []uint64{48 << 20}, tiers: net, node: p.tiered(newDisk(t, 512<<20), func(x *node.Tiers) { x.Staging = 64 << 20 })})
+	d := newDisk(t, 512<<20)
+	start := func(staging uint64) *member {
+		return p.member("a", memberOptions{segments: []uint64{48 << 20}, tiers: net, node: p.tiered(d, func(x *node.Tiers) { x.Staging = staging })})
+	}
+	m := start(64 << 20)
 	require.NoError(t, m.Put(ctx, "large", content("large", large), model.DefaultReplicateConfig()))
 	m.saved(t, 1)
 	m.fillAfter(t, 48, 1)
@@ -551,6 +556,13 @@ func TestOwnTiersAreReadWithoutTheNetwork(t *testing.T) {
 	require.Zero(t, net.calls.Load())
 	require.Greater(t, m.engine.Stats().LocalCopies, local)
 	require.Positive(t, m.StageCalls())
+
+	m.stop()
+	m = start(16 << 20) // One step of what was saved through more.
+	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, "large"); return err == nil && ok }, 20*time.Second, time.Millisecond)
+	dst := make([]byte, large)
+	readSoon(t, func() error { _, err := m.GetInto(ctx, "large", dst); return err })
+	require.True(t, bytes.Equal(content("large", large), dst))
 }
 
 // readSoon repeats a read whose lease ends before a busy machine has read it.
@@ -561,4 +573,29 @@ func readSoon(t *testing.T, read func() error) {
 		require.True(t, err == nil || errs.Is(err, errs.LeaseExpired), "%v", err)
 		return err == nil
 	}, 30*time.Second, time.Millisecond)
+}
+
+// TestOwnTierThatHangs: a read of the process's own tier ends with its context, and what the tier reads all the same is freed.
+func TestOwnTierThatHangs(t *testing.T) {
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Second })
+	d := newDisk(t, 256<<20)
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, tiers: &unreachable{}, node: p.tiered(d, func(x *node.Tiers) { x.Staging, x.StagingTTL = 8<<20, time.Hour })})
+	m.fill(t, 16)
+	dst := make([]byte, 1<<20)
+	for range 12 { // more than the staging memory has space for
+		resume := d.backing.Hang()
+		ctx, cancel := context.WithCancel(context.Background())
+		before, done := m.StageCalls(), make(chan struct{})
+		go func() {
+			defer close(done)
+			defer cancel()
+			assert.Eventually(t, func() bool { return m.StageCalls() > before }, 20*time.Second, time.Millisecond)
+		}()
+		_, err := m.GetInto(ctx, "key0", dst)
+		require.ErrorIs(t, err, context.Canceled)
+		<-done
+		resume()
+		require.Eventually(t, func() bool { _, err := m.GetInto(context.Background(), "key0", dst); return err == nil }, 30*time.Second, time.Millisecond)
+		require.True(t, bytes.Equal(content("key0", 1<<20), dst))
+	}
 }
