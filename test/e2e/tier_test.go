@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,4 +69,37 @@ func TestStorageTier(t *testing.T) {
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, files, 2, "the folder has the tier and its ledger")
+}
+
+// metrics returns those of the store.
+func (s *service) metrics(t *testing.T) string {
+	t.Helper()
+	text, err := s.node.get(t, "/metrics")
+	require.NoError(t, err)
+	return text
+}
+
+// TestStorageTierOfARESTService: the REST service of a store serves what lies on its tier alone.
+func TestStorageTierOfARESTService(t *testing.T) {
+	const n = 48
+	p := startPool(t, 0, "--enable_offload")
+	s := startService(t, p, "mooncake", "--enable_offload", "--ssd_offload_path", t.TempDir(), "--offload_size_limit", "256MiB", "--offload_buffer_size", "32MiB").ready(t)
+	saved := regexp.MustCompile(`(?m)^mooncake_node_tier_saved_total\S* (\d+)$`)
+	for i := range n {
+		body, err := json.Marshal(map[string]string{"key": fmt.Sprint("tiered", i), "value": tierValue(i)})
+		require.NoError(t, err)
+		s.must(t, "PUT", "/api/put", string(body))
+		require.Eventually(t, func() bool {
+			m := saved.FindStringSubmatch(s.metrics(t))
+			return m != nil && m[1] == fmt.Sprint(i+1)
+		}, 30*time.Second, time.Millisecond)
+	}
+	for i := range n {
+		require.Eventually(t, func() bool { // A lease may end on a busy machine.
+			code, got := s.do(t, "GET", fmt.Sprint("/api/get/tiered", i), "")
+			require.False(t, code == 200 && got != tierValue(i), "tiered%d has other bytes", i)
+			return code == 200
+		}, 30*time.Second, time.Millisecond, i)
+	}
+	require.Regexp(t, `(?m)^mooncake_client_tier_reads_total\S* [1-9]`, s.metrics(t))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/core/store/internal/gate"
 	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -31,6 +32,7 @@ type Node struct {
 	tasks   *taskRunner
 	saves   *saver
 	staging staging
+	reads   gate.Gate // of tiers, by a client in this process
 
 	startStop sync.Mutex // held by Begin and Stop
 	cancel    context.CancelFunc
@@ -180,7 +182,9 @@ func (n *Node) Stop(ctx context.Context) error {
 		n.session.Detach(n)
 		n.cancel = nil
 	}
-	err := n.leave(ctx)
+	n.reads.Close()
+	err := n.reads.Wait(ctx)
+	err = errors.Join(err, n.leave(ctx))
 	n.closeSession()
 	return err
 }

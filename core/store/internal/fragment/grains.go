@@ -142,12 +142,13 @@ func (g *Grains) Take(n int) []uint32 {
 }
 
 // Requests is the function Requests for fragments whose checksums are needed, grain by grain. The order
-// is that of the fragments. ask has the transfer compute the checksums where it can.
-func (g *Grains) Requests(dst []transfer.Request, kind transport.OpKind, fs []store.Fragment, r *model.Replica, deadline time.Time, grain uint64, ask bool) []transfer.Request {
+// is that of the fragments. l is the layout of the fragments of the object before them. ask has the
+// transfer compute the checksums where it can.
+func (g *Grains) Requests(dst []transfer.Request, kind transport.OpKind, fs []store.Fragment, r *model.Replica, deadline time.Time, l Layout, ask bool) []transfer.Request {
 	for len(g.Of) < len(dst) {
 		g.Of = append(g.Of, Moved{})
 	}
-	l := Layout{Grain: grain}
+	grain := l.Grain
 	for i := range fs {
 		f := &fs[i]
 		first := l.Next(f) - int(f.Offset/grain)

@@ -61,7 +61,7 @@ func TestCoverHasWholeGrains(t *testing.T) {
 			r.More = []model.Part{{Address: 1 << 40, Size: size - cut}}
 		}
 		var all Grains
-		reqs := all.Requests(nil, transport.Read, parts, r, time.Time{}, grain, true)
+		reqs := all.Requests(nil, transport.Read, parts, r, time.Time{}, Layout{Grain: grain}, true)
 		l := Layout{Grain: grain}
 		for i := range parts {
 			l.Next(&parts[i])
@@ -101,7 +101,7 @@ func TestGrainsOfAValue(t *testing.T) {
 			fs = fs[1:]
 		}
 		r := &model.Replica{Part: model.Part{Size: size}}
-		reqs := g.Requests(nil, transport.Write, fs, r, time.Time{}, grain, false)
+		reqs := g.Requests(nil, transport.Write, fs, r, time.Time{}, Layout{Grain: grain}, false)
 		got := g.Take(n)
 		for i := range reqs {
 			require.Nil(t, reqs[i].Grains.Sums, "not asked for")

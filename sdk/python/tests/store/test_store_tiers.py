@@ -1,10 +1,12 @@
 """Stores with storage tiers: more objects than memory holds, over a real master."""
 
+import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from memory import Memory
 from processes import WAIT_S, Master
 
 from mooncake.store import MooncakeDistributedStore
@@ -124,3 +126,62 @@ def test_without_offload_nothing_is_written(offloading: Master, make_store, tmp_
     assert store.put("k", b"x") == 0
     assert store.unmount_local_disk_segment() == 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def dummy(offloading: Master, processes, tmp_path: Path) -> Iterator[MooncakeDistributedStore]:
+    """A dummy client of a process with memory and a tier."""
+    tiers = ("--enable_offload", f"--ssd_offload_path={tmp_path}", "--offload_size_limit=256MiB", "--offload_buffer_size=32MiB")
+    service = processes.local_service(offloading, "16MB", *tiers)
+    store = MooncakeDistributedStore()
+    assert store.setup_dummy(0, 16 * MB, service.address) == 0, store.last_error()
+    yield store
+    assert store.close() == 0
+
+
+def read_ranges(store: MooncakeDistributedStore, ptr: int) -> None:
+    """Reads the ends of all objects in one session for each, into memory that the store knows."""
+    size = len(value(0))
+    for i in range(OBJECTS):
+        key = f"k{i}"
+
+        def there(key: str = key) -> bool:
+            ctypes.memset(ptr, 0, 150)
+            if store.batch_get_session_start([key]) != [0]:
+                return False
+            got = store.batch_get_into_multi_buffer_ranges([key], [[ptr, ptr + 100]], [[100, 50]], [[0, size - 50]])
+            store.batch_get_session_end([key])
+            return got == [150]
+
+        eventually(there)
+        assert ctypes.string_at(ptr, 150) == value(i)[:100] + value(i)[-50:], i
+
+
+def test_a_dummy_client_reads_tiers(dummy: MooncakeDistributedStore, offloading: Master, make_store) -> None:
+    fill(dummy)
+    read_all(dummy)
+    assert sum(len(dummy.get_replica_desc(f"k{i}")) == 1 for i in range(OBJECTS)) > OBJECTS // 2
+    ptr = dummy.alloc_from_mem_pool(MB)
+    read_ranges(dummy, ptr)
+    other = make_store(offloading)
+    read_all(other)
+    memory = Memory(MB).register(other)
+    read_ranges(other, memory.ptr)
+
+
+def test_a_hot_cache_holds_what_lies_on_tiers(
+    offloading: Master, make_store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store(offloading, 16 * MB, enable_ssd_offload=True, ssd_offload_path=str(tmp_path))
+    fill(store)
+    monkeypatch.setenv("MC_STORE_LOCAL_HOT_CACHE_SIZE", str(8 * MB))
+    monkeypatch.setenv("MC_STORE_LOCAL_HOT_BLOCK_SIZE", str(MB))
+    other = make_store(offloading)
+    assert len(other.get_replica_desc("k0")) == 1
+
+    def cached() -> bool:
+        before = other.get_offload_rpc_read_count()
+        return other.get("k0") == value(0) and other.get_offload_rpc_read_count() == before
+
+    eventually(cached)
+    assert other.get("k0") == value(0)

@@ -54,19 +54,12 @@ type Item struct {
 	next      int    // index of the replica to try
 	deferred  int    // replicas at the end whose nodes were silent, to be retried
 	last      error  // why the replica before failed
-	staged    staged // the replica to try, if that is on a tier
-	inWave    bool   // nodes are staging it
-	late      bool   // what was staged of the replica to try outlived its time once
+	steps     []step // in which the replica to try is read, if that is on a tier
+	left      int    // of steps: those that have not arrived
+	late      bool   // what was staged of the replica to try outlived its time, and nothing arrived since
 	twice     bool   // the replica to try had wrong bytes once
 	damaged   int    // replicas that had wrong bytes twice
 	ok        bool
-}
-
-// staged is where the bytes to read of an item are until a time.
-type staged struct {
-	// at is the place that byte 0 of the object would have. Only what was staged is there.
-	at      model.Replica
-	expires time.Time // by boottime.Time
 }
 
 // Into sets the caller's memory, one fragment after the other. It allocates nothing for one.
@@ -77,14 +70,6 @@ func (it *Item) replica() *model.Replica { return &it.object.Replicas[it.next] }
 
 // onTier reports whether the replica to try is on a tier.
 func onTier(it *Item) bool { return it.replica().OnTier() }
-
-// source returns where to read the replica to try.
-func (it *Item) source() *model.Replica {
-	if onTier(it) {
-		return &it.staged.at
-	}
-	return it.replica()
-}
 
 // hasty reports whether there is a replica to go on with if the node of the one to try is silent. One
 // that was silent before has to be waited for.
@@ -100,7 +85,8 @@ func (it *Item) deferReplica() {
 	copy(all, all[1:])
 	all[len(all)-1] = silent
 	it.deferred++
-	it.twice, it.late = false, false
+	it.twice = false
+	it.restart()
 }
 
 // Size returns the size of an object that was read, 0 after an error.
@@ -164,6 +150,7 @@ func (it *Item) replaceMemory() {
 	it.mem = make([]byte, it.object.Size)
 	it.one[0] = store.Fragment{Mem: it.mem}
 	it.fragments = it.one[:]
+	it.restart()
 }
 
 // place chooses what to read of the object, and where to.

@@ -52,7 +52,8 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 // found takes the master's description of an item's object.
 func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
 	it.object, it.next, it.deferred, it.last, it.damaged, it.cover = o, 0, 0, nil, 0, cover{}
-	it.twice, it.late = false, false
+	it.twice = false
+	it.restart()
 	if err := r.Readable(&it.object); err != nil {
 		return err
 	}

@@ -94,7 +94,9 @@ func (c *Call) needGrains(it *Item) {
 
 // foldGrains combines the checksums of an item's requests to those of its grains.
 func (c *Call) foldGrains(it *Item) {
-	clear(it.cover.got)
+	if !onTier(it) { // else those of several transfers are combined
+		clear(it.cover.got)
+	}
 	for i := it.first; i < it.end; i++ {
 		c.grains.Of[i].FoldAsLaid(it.cover.got, len(c.requests[i].Local), it.object.Size)
 	}

@@ -126,11 +126,7 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 		c.grains.Restart()
 		for _, it := range ready {
 			it.first = len(reqs)
-			if it.cover.parts != nil {
-				reqs = c.grains.Requests(reqs, transport.Read, it.cover.parts, it.source(), deadline, it.cover.grain, true)
-			} else {
-				reqs = fragment.Requests(reqs, transport.Read, it.fragments, it.source(), deadline, r.verifiable(it))
-			}
+			reqs = c.ask(reqs, it, deadline)
 			it.end = len(reqs)
 			for i := it.first; i < it.end && it.hasty(); i++ {
 				reqs[i].Hasty = true
@@ -166,10 +162,13 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 				if r.nextReplica(it) {
 					again = append(again, it)
 				}
-			case onTier(it) && !res.Done.Add(slept).Before(it.staged.expires):
+			case onTier(it) && !res.Done.Add(slept).Before(it.kept()):
 				if r.outlived(it) {
 					again = append(again, it)
 				}
+			case onTier(it):
+				it.arrive(reqs, results)
+				arrived = append(arrived, it)
 			default:
 				it.checksum, it.computed = fragment.ChecksumOfTransfer(reqs[it.first:it.end], results[it.first:it.end])
 				arrived = append(arrived, it)
@@ -178,7 +177,29 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 		c.arrived = arrived
 		pending = c.verify(arrived, again)
 	}
+	c.abandon()
 	return late
+}
+
+// ask appends the requests that read an item, or the steps of it that are staged.
+func (c *Call) ask(reqs []transfer.Request, it *Item, deadline time.Time) []transfer.Request {
+	read := func(fs []store.Fragment, from *model.Replica, l fragment.Layout) {
+		if it.cover.parts != nil {
+			reqs = c.grains.Requests(reqs, transport.Read, fs, from, deadline, l, true)
+		} else {
+			reqs = fragment.Requests(reqs, transport.Read, fs, from, deadline, c.r.verifiable(it))
+		}
+	}
+	if !onTier(it) {
+		read(it.wanted(), it.replica(), fragment.Layout{Grain: it.cover.grain})
+		return reqs
+	}
+	for s := range it.staged {
+		s.first = len(reqs)
+		read(s.parts, &s.at, s.layout)
+		s.end = len(reqs)
+	}
+	return reqs
 }
 
 // coverAll makes the covers of items that need one, and returns the items that can be read.
@@ -197,7 +218,8 @@ func (c *Call) coverAll(items []*Item) []*Item {
 // nextReplica moves on to the next replica. If there is none, it sets the item's error and returns
 // false.
 func (r *Reader) nextReplica(it *Item) bool {
-	it.twice, it.late = false, false
+	it.twice = false
+	it.restart()
 	if it.next++; it.next < len(it.object.Replicas) {
 		r.Metrics.Failovers.Inc()
 		return true

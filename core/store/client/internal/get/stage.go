@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -10,9 +11,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Nodes read replicas on storage tiers into memory before they can be transferred. A call does that in waves: while the
-// bytes of one wave are transferred, the nodes stage those of the next. They have freed those of the one before by then, so
-// that a read occupies two waves at most.
+// Nodes read replicas on storage tiers into memory before they can be transferred. A call does that step by step, in waves:
+// while the bytes of one wave are transferred, the nodes stage those of the next. They have freed those of the one before by
+// then, so that a read occupies two waves at most. What does not fit beside them into the memory of a node is staged later.
 
 // next returns the items to transfer now and the others. Those in memory come first. If there are none, it waits for the
 // wave of those on tiers that is being staged, and has the nodes stage the next one. It reuses the memory of pending.
@@ -39,7 +40,7 @@ func (c *Call) next(ctx context.Context, pending []*Item, deadline time.Time) (r
 		c.staging.done.Wait()
 		c.renewer.end()
 		rest = c.landed(ctx, pending)
-		c.staging = c.stage(ctx, rest, deadline)
+		c.staging = c.stage(ctx, append(c.ready, rest...), deadline)
 	}
 	n := len(c.ready)
 	c.ready = append(c.ready, rest...) // for the renewer
@@ -63,19 +64,16 @@ func (c *Call) skipTiers(items []*Item) []*Item {
 	})
 }
 
-// stage has nodes stage a wave of items, nil if none is on a tier.
+// stage has nodes stage a wave of items, nil if there is nothing to stage.
 func (c *Call) stage(ctx context.Context, items []*Item, deadline time.Time) *wave {
-	var w *wave
+	w := &wave{beside: c.moving}
 	for _, it := range items {
-		if !onTier(it) {
-			continue
+		if onTier(it) {
+			it.divide()
+			w.add(it)
 		}
-		if w == nil {
-			w = &wave{}
-		}
-		it.inWave = w.add(it)
 	}
-	if w == nil {
+	if len(w.calls) == 0 {
 		return nil
 	}
 	before := c.moved
@@ -90,23 +88,26 @@ func (c *Call) stage(ctx context.Context, items []*Item, deadline time.Time) *wa
 	return w
 }
 
-// landed takes what was staged: the items to transfer go to c.ready. It returns the others, which have no error.
+// landed takes what was staged: the items of which there is something to transfer go to c.ready. It returns the others, which
+// have no error.
 func (c *Call) landed(ctx context.Context, pending []*Item) (rest []*Item) {
-	rest = slices.DeleteFunc(pending, func(it *Item) bool { return it.inWave })
 	c.moving = c.staging
-	for k := range c.moving.calls {
-		s := &c.moving.calls[k]
-		for i, it := range s.items {
-			it.inWave = false
-			var err error
-			if it.staged, err = s.place(i); err == nil {
-				c.ready = append(c.ready, it)
-				continue
-			}
-			if ctx.Err() != nil {
-				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), err)
-				continue
-			}
+	c.moving.land()
+	rest = pending[:0]
+	for _, it := range pending {
+		ready, err := false, error(nil)
+		for i := range it.steps {
+			s := &it.steps[i]
+			ready, err = ready || s.state == stepStaged, cmp.Or(err, s.err)
+		}
+		switch {
+		case err == nil && ready:
+			c.ready = append(c.ready, it)
+		case err == nil:
+			rest = append(rest, it)
+		case ctx.Err() != nil:
+			it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), err)
+		default:
 			it.last = err
 			c.r.Metrics.TierFailures.Inc()
 			if c.r.nextReplica(it) {
@@ -115,6 +116,16 @@ func (c *Call) landed(ctx context.Context, pending []*Item) (rest []*Item) {
 		}
 	}
 	return rest
+}
+
+// abandon ends the staging of what no item needs any more.
+func (c *Call) abandon() {
+	if c.staging == nil {
+		return
+	}
+	c.staging.done.Wait()
+	c.moving, c.staging = c.staging, nil
+	c.free()
 }
 
 // free has the nodes free what they staged for the last transfer.
@@ -128,12 +139,15 @@ func (c *Call) free() {
 	c.moved, c.moving = c.moving, nil
 }
 
-// outlived records that the bytes of a replica arrived after the node may have freed them, and returns whether to read the
-// item again: once from the same replica, then from another.
+// outlived records that bytes of a replica arrived after the node may have freed them, and returns whether to read the item
+// again: these bytes once from the same replica, then all from another.
 func (r *Reader) outlived(it *Item) bool {
 	r.Metrics.TierFailures.Inc()
 	if !it.late {
 		it.late = true
+		for s := range it.staged {
+			s.state = stepWanted
+		}
 		return true
 	}
 	it.last = errs.New(errs.LeaseExpired, "storage tier at "+it.replica().Endpoint, "reading took longer than the node keeps what it stages")

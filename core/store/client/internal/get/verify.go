@@ -7,7 +7,8 @@ import (
 )
 
 // verify compares the checksums of items that arrived and completes the good ones. It appends to
-// again the items to read again: once from the same replica, then from another.
+// again the items of which more is to be read, and those to read again: once from the same replica,
+// then from another.
 func (c *Call) verify(items, again []*Item) []*Item {
 	r := c.r
 	if r.Config.Checksum {
@@ -16,7 +17,7 @@ func (c *Call) verify(items, again []*Item) []*Item {
 			if it.cover.parts != nil {
 				c.needGrains(it)
 			}
-			if r.verifiable(it) && it.whole && !it.computed {
+			if r.verifiable(it) && it.whole && !it.computed && !it.unfinished() {
 				c.checksums.Add(it.fragments)
 			} else {
 				c.checksums.Add(nil)
@@ -26,6 +27,13 @@ func (c *Call) verify(items, again []*Item) []*Item {
 		c.grains.Compute()
 	}
 	for i, it := range items {
+		if r.Config.Checksum && it.cover.parts != nil {
+			c.foldGrains(it)
+		}
+		if it.unfinished() {
+			again = append(again, it)
+			continue
+		}
 		if r.verifiable(it) {
 			if it.whole && !it.computed {
 				it.checksum = c.checksums.Of[i]
@@ -57,7 +65,6 @@ func (c *Call) wrong(it *Item) error {
 		}
 		return errs.New(errs.ChecksumMismatch, it.replica().Endpoint, "the checksum is %08x, not %08x", it.checksum, it.object.Checksum.Value)
 	}
-	c.foldGrains(it)
 	at, ok := c.matches(it)
 	if ok {
 		return nil
@@ -73,6 +80,7 @@ func (r *Reader) mismatch(it *Item, wrong error) bool {
 	it.last = wrong
 	if !it.twice { // The bytes may have been damaged on the way.
 		it.twice = true
+		it.restart()
 		return true
 	}
 	it.damaged++

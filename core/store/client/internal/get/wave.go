@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxStageBytes and maxStageReads bound one call of Stage. A read of more bytes has a call of its own.
+	// maxStageBytes and maxStageReads bound one call of Stage.
 	maxStageBytes, maxStageReads = 16 << 20, 256
 	// maxStageCalls and maxWaveBytes bound one wave.
 	maxStageCalls, maxWaveBytes = 4, 32 << 20
@@ -23,16 +23,17 @@ const (
 
 // wave is what nodes stage at the same time for one read.
 type wave struct {
-	calls []stageCall
-	bytes uint64
-	done  sync.WaitGroup // the calls
-	freed sync.WaitGroup // the calls that free what was staged
+	calls  []stageCall
+	bytes  uint64
+	beside *wave          // the one that is transferred meanwhile, nil for none
+	done   sync.WaitGroup // the calls
+	freed  sync.WaitGroup // the calls that free what was staged
 }
 
 // stageCall is one call of Stage.
 type stageCall struct {
 	endpoint string
-	items    []*Item
+	steps    []*step
 	reads    []model.StageRead
 	bytes    uint64
 	asked    time.Time // by boottime.Time
@@ -40,41 +41,67 @@ type stageCall struct {
 	err      error
 }
 
-// stageRead returns what has to be staged of an item: from the first to the last byte that it reads.
-func stageRead(it *Item) model.StageRead {
-	fs := it.fragments
-	if it.cover.parts != nil {
-		fs = it.cover.parts
+// add takes steps of an item into the wave, as far as there is space for them.
+func (w *wave) add(it *Item) {
+	for i := range it.steps {
+		if s := &it.steps[i]; s.state == stepWanted && !w.take(s) {
+			return
+		}
 	}
-	lo, hi := it.object.Size, uint64(0)
-	for i := range fs {
-		lo, hi = min(lo, fs[i].Offset), max(hi, fs[i].Offset+uint64(len(fs[i].Mem)))
-	}
-	at := it.replica()
-	return model.StageRead{Segment: at.SegmentID, Replica: at.ID, Size: it.object.Size, Offset: lo, Length: hi - lo}
 }
 
-// add takes an item into the wave if there is space for it.
-func (w *wave) add(it *Item) bool {
-	read, endpoint := stageRead(it), it.replica().Endpoint
-	if w.bytes > 0 && w.bytes+read.Length > maxWaveBytes {
+// take takes a step into the wave if there is space for it.
+func (w *wave) take(s *step) bool {
+	at, n := s.item.replica(), s.hi-s.lo
+	if w.bytes > 0 && w.bytes+n > maxWaveBytes {
 		return false
 	}
-	i := slices.IndexFunc(w.calls, func(s stageCall) bool {
-		return s.endpoint == endpoint && len(s.reads) < maxStageReads && s.bytes+read.Length <= maxStageBytes
+	i := slices.IndexFunc(w.calls, func(k stageCall) bool {
+		return k.endpoint == at.Endpoint && len(k.reads) < maxStageReads && k.bytes+n <= maxStageBytes
 	})
 	if i < 0 {
 		if len(w.calls) == maxStageCalls {
 			return false
 		}
 		i = len(w.calls)
-		w.calls = append(w.calls, stageCall{endpoint: endpoint})
+		w.calls = append(w.calls, stageCall{endpoint: at.Endpoint})
 	}
-	s := &w.calls[i]
-	s.items, s.reads = append(s.items, it), append(s.reads, read)
-	s.bytes += read.Length
-	w.bytes += read.Length
+	k := &w.calls[i]
+	k.steps = append(k.steps, s)
+	k.reads = append(k.reads, model.StageRead{Segment: at.SegmentID, Replica: at.ID, Size: s.item.object.Size, Offset: s.lo, Length: n})
+	k.bytes += n
+	w.bytes += n
+	s.state = stepAsked
 	return true
+}
+
+// land marks the steps that were staged, and those that were not.
+func (w *wave) land() {
+	for k := range w.calls {
+		call := &w.calls[k]
+		for i, s := range call.steps {
+			at, expires, err := call.place(i)
+			switch {
+			case err == nil:
+				s.state, s.at, s.expires = stepStaged, at, expires
+			case errs.Is(err, errs.UnavailableInCurrentStatus) && (w.held(call.endpoint) || w.beside.held(call.endpoint)):
+				s.state = stepWanted // This read itself may have occupied the memory of the node.
+			default:
+				s.state, s.err = stepWanted, err
+			}
+		}
+	}
+	w.beside = nil
+}
+
+// held reports whether a node has staged something of the wave.
+func (w *wave) held(endpoint string) bool {
+	return w != nil && slices.ContainsFunc(w.calls, func(k stageCall) bool { return k.endpoint == endpoint && k.held() })
+}
+
+// held reports whether the node has staged something.
+func (s *stageCall) held() bool {
+	return s.err == nil && slices.ContainsFunc(s.got.Parts, func(p model.Result[model.Part]) bool { return p.Err == nil })
 }
 
 // do makes the call.
@@ -91,16 +118,18 @@ func (s *stageCall) do(ctx context.Context, b *base.Base, deadline time.Time) {
 	s.err = base.Complete(s.err, len(s.got.Parts), len(s.reads))
 }
 
-// place returns where the bytes of a read are.
-func (s *stageCall) place(i int) (staged, error) {
-	switch {
-	case s.err != nil:
-		return staged{}, s.err
-	case s.got.Parts[i].Err != nil:
-		return staged{}, errs.Wrap(errs.CodeOf(s.got.Parts[i].Err), "storage tier at "+s.endpoint, s.got.Parts[i].Err)
+// place returns where byte 0 of the object of a read would be, and until when the node keeps the bytes.
+func (s *stageCall) place(i int) (at model.Replica, expires time.Time, err error) {
+	if err = s.err; err == nil {
+		if err = s.got.Parts[i].Err; err != nil {
+			err = errs.Wrap(errs.CodeOf(err), "storage tier at "+s.endpoint, err)
+		}
+	}
+	if err != nil {
+		return at, expires, err
 	}
 	read, p := &s.reads[i], s.got.Parts[i].Value
 	p.Address -= read.Offset
 	p.Size += read.Offset
-	return staged{at: model.Replica{ID: read.Replica, Part: p}, expires: s.asked.Add(s.got.TTL)}, nil
+	return model.Replica{ID: read.Replica, Part: p}, s.asked.Add(s.got.TTL), nil
 }

@@ -26,7 +26,7 @@ func (c *Call) ReadBack(ctx context.Context, it *Item) error {
 	for off := uint64(0); off < it.size; off += uint64(len(buf)) {
 		buf = buf[:min(it.size-off, uint64(len(buf)))]
 		c.resetGrains()
-		reqs := c.grains.Requests(c.requests[:0], transport.Read, []store.Fragment{{Offset: off, Mem: buf}}, &it.Replicas[0], deadline, grain, true)
+		reqs := c.grains.Requests(c.requests[:0], transport.Read, []store.Fragment{{Offset: off, Mem: buf}}, &it.Replicas[0], deadline, fragment.Layout{Grain: grain}, true)
 		c.requests = reqs
 		c.results = c.w.Session.Transfer(ctx, c.w.Engine, reqs, c.results)
 		if res := fragment.Outcome(c.results); res.Err != nil {

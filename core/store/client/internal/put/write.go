@@ -156,7 +156,7 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 			checksum := r == it.checksummed
 			if grained && (checksum || it.checksummed == nil && i == 0) {
 				grain, _ := fragment.GrainOf(it.size)
-				reqs = c.grains.Requests(reqs, transport.Write, it.fragments, r, it.deadline, grain, checksum)
+				reqs = c.grains.Requests(reqs, transport.Write, it.fragments, r, it.deadline, fragment.Layout{Grain: grain}, checksum)
 				for k := first; k < len(reqs) && !checksum; k++ {
 					c.grains.Need(k, reqs[k].Local)
 					sum = true
