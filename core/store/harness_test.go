@@ -194,6 +194,12 @@ func (p *pool) member(name string, o memberOptions) *member {
 	m.session, err = session.New(session.DefaultConfig(), m.deps)
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
+	cfg := client.DefaultConfig()
+	if o.client != nil {
+		o.client(&cfg)
+	}
+	m.Client, err = client.New(cfg, m.deps)
+	require.NoError(p.t, err)
 	if len(o.segments) > 0 {
 		ncfg := node.DefaultConfig()
 		ncfg.Segments, ncfg.Kept = o.segments, kept
@@ -205,15 +211,6 @@ func (p *pool) member(name string, o memberOptions) *member {
 		}
 		m.node, err = node.New(ncfg, m.deps)
 		require.NoError(p.t, err)
-		m.deps.Tiers = m.node.Tiers(o.tiers)
-	}
-	cfg := client.DefaultConfig()
-	if o.client != nil {
-		o.client(&cfg)
-	}
-	m.Client, err = client.New(cfg, m.deps)
-	require.NoError(p.t, err)
-	if m.node != nil {
 		begin := m.node.Start
 		if o.early {
 			begin = m.node.Begin

@@ -3,24 +3,20 @@ package store_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -186,14 +182,11 @@ func TestWhyOfTiers(t *testing.T) {
 }
 
 // fill puts n objects of 1 MiB and waits until they are saved.
-func (m *member) fill(t testing.TB, n int) { m.fillAfter(t, n, 0) }
-
-// fillAfter is fill where others have been saved before.
-func (m *member) fillAfter(t testing.TB, n, before int) {
+func (m *member) fill(t testing.TB, n int) {
 	for i := range n {
 		k := fmt.Sprint("key", i)
 		require.NoError(t, m.Put(context.Background(), k, content(k, 1<<20), model.DefaultReplicateConfig()))
-		m.saved(t, before+i+1)
+		m.saved(t, i+1)
 	}
 }
 
@@ -578,98 +571,4 @@ func TestDamagedCopyGoes(t *testing.T) {
 	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, "key0"); return err == nil && !ok }, 20*time.Second, time.Millisecond)
 	require.NoError(t, m.Put(ctx, "key0", content("key0", 1<<20), model.DefaultReplicateConfig()))
 	require.Eventually(t, func() bool { return m.count(t, "mooncake_node_tier_lost_total") == 1 }, 20*time.Second, time.Millisecond)
-}
-
-// unreachable is the nodes of storage tiers where the network is down.
-type unreachable struct{ calls atomic.Int32 }
-
-func (u *unreachable) Stage(context.Context, string, []model.StageRead) (model.Staging, error) {
-	u.calls.Add(1)
-	return model.Staging{}, errs.New(errs.RPCFail, "test", "no network")
-}
-
-func (u *unreachable) Release(context.Context, string, uint64) error {
-	u.calls.Add(1)
-	return errs.New(errs.RPCFail, "test", "no network")
-}
-
-// TestOwnTiersAreReadWithoutTheNetwork: the client of a process reads the tiers of its node, objects of any size and ranges,
-// with neither a call to it nor a transport. A staging memory of 16 MiB is enough.
-func TestOwnTiersAreReadWithoutTheNetwork(t *testing.T) {
-	const large = 40<<20 + 3
-	ctx, net := context.Background(), &unreachable{}
-	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Second })
-	d := newDisk(t, 512<<20)
-	start := func(staging uint64) *member {
-		return p.member("a", memberOptions{segments: []uint64{48 << 20}, tiers: net, node: p.tiered(d, func(x *node.Tiers) { x.Staging = staging })})
-	}
-	m := start(64 << 20)
-	require.NoError(t, m.Put(ctx, "large", content("large", large), model.DefaultReplicateConfig()))
-	m.saved(t, 1)
-	m.fillAfter(t, 48, 1)
-	alone := func(k string) model.Object {
-		o, err := m.query(k)
-		require.NoError(t, err)
-		require.Len(t, o.Replicas, 1, "%s is still in memory", k)
-		return o
-	}
-	alone("large")
-	local := m.engine.Stats().LocalCopies
-	for _, k := range []string{"large", "key0"} {
-		size := int(alone(k).Size)
-		dst := make([]byte, size)
-		readSoon(t, func() error { _, err := m.GetInto(ctx, k, dst); return err })
-		require.True(t, bytes.Equal(content(k, size), dst))
-		a, b := make([]byte, 70), make([]byte, 5000)
-		readSoon(t, func() error {
-			r := m.GetIntoRanges(ctx, []store.Ranges{{Key: k, Fragments: []store.Fragment{{Offset: 3, Mem: a}, {Offset: uint64(size - 5000), Mem: b}}}})[0]
-			return errors.Join(r[0].Err, r[1].Err)
-		})
-		require.True(t, bytes.Equal(content(k, size)[3:73], a) && bytes.Equal(content(k, size)[size-5000:], b))
-	}
-	require.Zero(t, net.calls.Load())
-	require.Greater(t, m.engine.Stats().LocalCopies, local)
-	require.Positive(t, m.StageCalls())
-
-	m.stop()
-	m = start(16 << 20) // One step of what was saved through more.
-	require.Eventually(t, func() bool { ok, err := m.Exist(ctx, "large"); return err == nil && ok }, 20*time.Second, time.Millisecond)
-	dst := make([]byte, large)
-	readSoon(t, func() error { _, err := m.GetInto(ctx, "large", dst); return err })
-	require.True(t, bytes.Equal(content("large", large), dst))
-}
-
-// readSoon repeats a read whose lease ends before a busy machine has read it.
-func readSoon(t *testing.T, read func() error) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		err := read()
-		require.True(t, err == nil || errs.Is(err, errs.LeaseExpired), "%v", err)
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
-}
-
-// TestOwnTierThatHangs: a read of the process's own tier ends with its context, and what the tier reads all the same is freed.
-func TestOwnTierThatHangs(t *testing.T) {
-	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Second })
-	d := newDisk(t, 256<<20)
-	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, tiers: &unreachable{}, node: p.tiered(d, func(x *node.Tiers) { x.Staging, x.StagingTTL = 8<<20, time.Hour })})
-	m.fill(t, 16)
-	dst := make([]byte, 1<<20)
-	for range 12 { // more than the staging memory has space for
-		resume := d.backing.Hang()
-		ctx, cancel := context.WithCancel(context.Background())
-		before, done := m.StageCalls(), make(chan struct{})
-		go func() {
-			defer close(done)
-			defer cancel()
-			assert.Eventually(t, func() bool { return m.StageCalls() > before }, 20*time.Second, time.Millisecond)
-		}()
-		_, err := m.GetInto(ctx, "key0", dst)
-		require.ErrorIs(t, err, context.Canceled)
-		<-done
-		resume()
-		require.Eventually(t, func() bool { _, err := m.GetInto(context.Background(), "key0", dst); return err == nil }, 30*time.Second, time.Millisecond)
-		require.True(t, bytes.Equal(content("key0", 1<<20), dst))
-	}
 }

@@ -120,19 +120,19 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := n.member.use(n.engine); err != nil {
 		return err
 	}
-	deps, cfg := n.member.deps(), n.cfg
-	cfg.Kept, cfg.Tiers = n.member.kept, n.member.disks.settings()
-	node, err := node.New(cfg, deps)
-	if err != nil {
-		return err
-	}
-	deps.Tiers = node.Tiers(deps.Tiers)
+	deps := n.member.deps()
 	client, err := client.New(clientConfig(n.member.cfg), deps)
 	if err != nil {
 		return err
 	}
-	n.member.disks.serve(node, n.member.stageServer, deps.Log)
-	if err = node.Begin(ctx); err != nil {
+	cfg := n.cfg
+	cfg.Kept, cfg.Tiers = n.member.kept, n.member.disks.settings()
+	node, err := node.New(cfg, deps)
+	if err == nil {
+		n.member.disks.serve(node, n.member.stageServer, deps.Log)
+		err = node.Begin(ctx)
+	}
+	if err != nil {
 		return errors.Join(err, client.Close(context.WithoutCancel(ctx)))
 	}
 	n.client = client

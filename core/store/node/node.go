@@ -11,7 +11,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
-	"github.com/mooncake-go/mooncake/core/store/internal/gate"
 	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -32,7 +31,6 @@ type Node struct {
 	tasks   *taskRunner
 	saves   *saver
 	staging staging
-	reads   gate.Gate // of tiers, by a client in this process
 
 	startStop sync.Mutex // held by Begin and Stop
 	cancel    context.CancelFunc
@@ -182,9 +180,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		n.session.Detach(n)
 		n.cancel = nil
 	}
-	n.reads.Close()
-	err := n.reads.Wait(ctx)
-	err = errors.Join(err, n.leave(ctx))
+	err := n.leave(ctx)
 	n.closeSession()
 	return err
 }
