@@ -73,6 +73,9 @@ type Options struct {
 	Progress io.Writer
 }
 
+// minTier is the size in bytes of the smallest tier of a store.
+const minTier = 1 << 20
+
 // Default is a demo of well under a minute on two cores: 1 MiB pages in a pool of 768 MiB
 // under a working set of 1.8 GiB.
 func Default() Options {

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// minTier is the size in bytes of the smallest tier of a store.
-	minTier = 1 << 20
 	// tierHeader bounds what a storage tier needs for a page beside its bytes, and tierFull is the used share of a tier
 	// that leads to no eviction.
 	tierHeader = 8 << 10

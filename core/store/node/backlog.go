@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -20,6 +21,12 @@ const (
 	// awakeBatch bounds the objects that are tried again at one tick, so that many that can only wait cost little.
 	awakeBatch = 1024
 )
+
+// saving is a put of one of the node's segments: of memory, to be saved, or of a tier, to be promoted.
+type saving struct {
+	from *segment
+	put  ledger.Put
+}
 
 // copying is an object to copy.
 type copying struct {

@@ -61,12 +61,6 @@ type saver struct {
 	saved, failed, retried, refused, promoted, evicted, savedBytes, lost prometheus.Counter
 }
 
-// saving is a put of one of the node's segments: of memory, to be saved, or of a tier, to be promoted.
-type saving struct {
-	from *segment
-	put  ledger.Put
-}
-
 func newSaver(n *Node, r *promreg.Registry) *saver {
 	s := &saver{
 		Node: n, budget: disk.NewBudget(n.cfg.Tiers.WriteBudget), hits: map[ledger.Put]uint32{}, suspects: map[saving]struct{}{}, ssd: newSSD(r),
@@ -253,6 +247,9 @@ func (s *saver) copy(ctx context.Context, x copying, e *ledger.Entry, to *segmen
 		s.saved.Inc()
 		s.ssd.done(&s.ssd.write, 1, e.Size, t0)
 		s.savedBytes.Add(float64(e.Size))
+	case err == nil:
+		s.promoted.Inc()
+		s.ssd.done(&s.ssd.read, 1, e.Size, t0)
 	case errs.Is(err, errs.ObjectNotFound), errs.Is(err, errs.ReplicaNotFound), ctx.Err() != nil:
 	case saves && isPassing(err) && x.tries < maxTries:
 		s.retried.Inc()
