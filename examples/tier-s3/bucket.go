@@ -224,6 +224,9 @@ func failed(ctx context.Context, code errs.Code, op string, err error) error {
 	const full = http.StatusInsufficientStorage
 	op = "tier/s3: " + op
 	r := answer(err)
+	if errs.Is(err, errs.UnavailableInCurrentStatus) {
+		return err
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		if errs.CodeOf(cause) == errs.UnavailableInCurrentStatus {
 			return cause
@@ -240,7 +243,7 @@ func failed(ctx context.Context, code errs.Code, op string, err error) error {
 	case errors.As(err, new(*url.Error)):
 		err = errs.WithHint(err, "check the endpoint, and that the server runs")
 	}
-	return errs.WithClass(errs.ClassLocalDevice, op, errs.New(code, op, "%w", err))
+	return errs.WithClass(errs.ClassLocalDevice, "", errs.New(code, op, "%w", err))
 }
 
 // permanent makes the error of one record.

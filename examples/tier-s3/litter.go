@@ -18,11 +18,11 @@ const (
 
 // litter is what the server may have and no record is. It is removed in the background. The lock of the store guards it.
 //
-// A Write that was given up may reach the server later. An empty object with its name prevents that, as a Write makes a new
-// object only. Empty objects are removed by the next start.
+// The request of a Write that was given up may be carried out later. A grave, an object with its name and without a record,
+// prevents that, because the request makes a new object or fails. The next start removes the grave.
 type litter struct {
-	buried map[string]struct{} // names that get an empty object
-	sweep  bool                // objects of earlier generations, and empty ones of earlier starts, are removed
+	buried map[string]struct{} // names that get a grave
+	sweep  bool                // objects of earlier generations, and graves of earlier starts, are removed
 	dirty  chan struct{}       // capacity 1: there is something to do
 }
 
@@ -92,13 +92,17 @@ func (s *store) clean(ctx context.Context) error {
 	return err
 }
 
-// burials gives the names that are buried an empty object each.
+// grave is what the object of a grave has: fewer bytes than a head. It is not empty, because some servers do not read the
+// body of the request of an empty object to its end.
+const grave = "no record"
+
+// burials gives the names that are buried a grave each.
 func (s *store) burials(ctx context.Context) error {
 	s.mu.Lock()
 	names := slices.Collect(maps.Keys(s.buried))
 	s.mu.Unlock()
 	for _, name := range names {
-		if _, err := s.bucket.put(ctx, name, minio.PutObjectOptions{}); err != nil {
+		if _, err := s.bucket.put(ctx, name, minio.PutObjectOptions{}, []byte(grave)); err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -108,7 +112,7 @@ func (s *store) burials(ctx context.Context) error {
 	return nil
 }
 
-// removeOld removes the objects of earlier generations, and the empty ones of earlier starts.
+// removeOld removes the objects of earlier generations, and the graves of earlier starts.
 func (s *store) removeOld(ctx context.Context) error {
 	v := s.current()
 	var names []string

@@ -2,13 +2,21 @@ package s3_test
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -37,6 +45,11 @@ func TestMain(m *testing.M) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		why = fmt.Sprintf("there is no S3 server: go build in testserver: %v\n%s", err, out)
 	}
+	if err := certificate(dir); err != nil {
+		panic(err)
+	}
+	os.Setenv("SSL_CERT_FILE", filepath.Join(dir, "cert.pem")) // Go reads it once, so all tests trust it.
+	tlsFlags = []string{"--cert", filepath.Join(dir, "cert.pem"), "--key", filepath.Join(dir, "key.pem")}
 	code := m.Run()
 	os.RemoveAll(dir)
 	if code == 0 {
@@ -48,6 +61,32 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// tlsFlags make the server speak TLS.
+var tlsFlags []string
+
+// certificate writes one for 127.0.0.1, and its key.
+func certificate(dir string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	c := x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, &c, &c, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600),
+		os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
 const bucket, accessKey, secretKey = "records", "tester", "a-secret-of-the-test"
 
 // server is a running S3 server.
@@ -55,19 +94,20 @@ type server struct {
 	t       testing.TB
 	address string
 	dir     string // has the bucket; an object is a file
+	flags   []string
 	cmd     *exec.Cmd
 	volumes atomic.Int64
 }
 
 // newServer starts a server that ends with the test.
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB, flags ...string) *server {
 	t.Helper()
 	if why != "" {
 		t.Skip(why)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	s := &server{t: t, address: l.Addr().String(), dir: t.TempDir()}
+	s := &server{t: t, address: l.Addr().String(), dir: t.TempDir(), flags: flags}
 	check(t, l.Close())
 	check(t, os.Mkdir(filepath.Join(s.dir, bucket), 0o755))
 	s.start()
@@ -84,14 +124,14 @@ func check(t testing.TB, err error) {
 
 // start starts it, also again after kill. Its objects are there.
 func (s *server) start() {
-	s.cmd = exec.Command(gateway, "--port", s.address, "--keep-alive", "--quiet", "posix", s.dir)
+	s.cmd = exec.Command(gateway, slices.Concat([]string{"--port", s.address, "--keep-alive", "--quiet"}, s.flags, []string{"posix", s.dir})...)
 	s.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	check(s.t, s.cmd.Start())
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for by := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		r, err := client.Get("http://" + s.address)
+		r, err := client.Get(s.url())
 		if err == nil {
 			r.Body.Close()
 			return
@@ -100,6 +140,13 @@ func (s *server) start() {
 			s.t.Fatalf("the server does not answer: %v", err)
 		}
 	}
+}
+
+func (s *server) url() string {
+	if len(s.flags) > 0 {
+		return "https://" + s.address
+	}
+	return "http://" + s.address
 }
 
 // kill ends it at once, as kill -9 does. Repeatable.
@@ -137,7 +184,7 @@ func (s *server) thaw() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 // config is that of a new, empty volume.
 func (s *server) config() *s3.Config {
 	c := s3.Factory().DefaultConfig().(*s3.Config)
-	c.Endpoint, c.Bucket, c.Prefix = "http://"+s.address, bucket, fmt.Sprint("pools/", s.volumes.Add(1))
+	c.Endpoint, c.Bucket, c.Prefix = s.url(), bucket, fmt.Sprint("pools/", s.volumes.Add(1))
 	c.AccessKey, c.SecretKey, c.CapacityBytes = accessKey, secretKey, 8<<20
 	return c
 }

@@ -32,12 +32,12 @@ type store struct {
 	capacity uint64
 	requests int
 
-	volumes sync.Mutex // held while the object of the volume changes
-	etag    string     // of that object
+	volumes sync.Mutex // held by Wipe
 
 	mu      sync.Mutex
-	unsure  bool // it is not known whether a Wipe took effect
 	volume  volume
+	etag    string // of the object of the volume
+	unsure  bool   // it is not known whether a Wipe took effect
 	last    uint64 // the number of the last record of this start
 	records map[tier.Locator]*kept
 	order   []tier.Locator // of the last scan, the newest first
@@ -416,28 +416,12 @@ func (s *store) taken() error {
 func (s *store) wipe(ctx context.Context) error {
 	s.volumes.Lock()
 	defer s.volumes.Unlock()
-	next, etag := s.current(), s.etag
 	s.mu.Lock()
-	unsure := s.unsure
+	next, etag, unsure := s.volume, s.etag, s.unsure
 	s.mu.Unlock()
-	if unsure {
-		v, now, err := s.load(ctx)
-		switch {
-		case err != nil:
-			return failed(ctx, errs.FileWriteFail, "wipe", err)
-		case v.Starts != next.Starts:
-			return s.taken()
-		}
-		next, etag = v, now
-	}
-	next.Generation++
-	text, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	etag, err = s.bucket.replace(ctx, s.volumeName(), etag, text)
-	if err != nil && missing(err) {
-		return s.taken()
+	next, etag, err := s.raise(ctx, next, etag, unsure)
+	if err != nil && missing(err) { // A Wipe that was given up may have taken effect just now.
+		next, etag, err = s.raise(ctx, next, etag, true)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -445,12 +429,36 @@ func (s *store) wipe(ctx context.Context) error {
 		s.unsure = unsure || maybe(err)
 		return failed(ctx, errs.FileWriteFail, "wipe", err)
 	}
-	s.etag = etag
-	s.volume, s.unsure = next, false
+	s.volume, s.etag, s.unsure = next, etag, false
 	clear(s.records)
 	s.used = 0
 	s.sweepSoon()
 	return nil
+}
+
+// raise adds 1 to the generation in the object of the volume. unsure says that it may not be the one with this ETag.
+func (s *store) raise(ctx context.Context, v volume, etag string, unsure bool) (volume, string, error) {
+	if unsure {
+		now, tag, err := s.load(ctx)
+		if err == nil && now.Starts != v.Starts {
+			err = s.taken()
+		}
+		if err != nil {
+			return v, etag, err
+		}
+		v, etag = now, tag
+	}
+	next := v
+	next.Generation++
+	text, err := json.Marshal(next)
+	if err != nil {
+		return v, etag, err
+	}
+	tag, err := s.bucket.replace(ctx, s.volumeName(), etag, text)
+	if err != nil {
+		return v, etag, err
+	}
+	return next, tag, nil
 }
 
 // stats counts records and space.

@@ -36,6 +36,10 @@ func options(s *server) []tiertest.Option {
 // The suite holds the tier to the contract, in process and through the wire.
 func TestConformance(t *testing.T) { tiertest.Run(t, s3.Factory(), options(newServer(t))...) }
 
+func TestConformanceOverTLS(t *testing.T) {
+	tiertest.Run(t, s3.Factory(), options(newServer(t, tlsFlags...))...)
+}
+
 func TestConformanceThroughTheWire(t *testing.T) {
 	tiertest.Run(t, tiertest.ThroughWire(t, s3.Factory(), tiertest.WireOptions{}),
 		append(options(newServer(t)), tiertest.WithSharedMemory(tiertest.SealedMemory))...)
