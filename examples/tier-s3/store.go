@@ -31,6 +31,7 @@ type store struct {
 	prefix   string
 	capacity uint64
 	requests int
+	id       [16]byte // of the volume
 
 	volumes sync.Mutex // held by Wipe
 
@@ -114,7 +115,7 @@ func (s *store) begin(ctx context.Context) error {
 	if err != nil && missing(err) {
 		return fmt.Errorf("another process opens %s at the same moment: %w", s.prefix, err)
 	}
-	s.volume, s.etag = v, etag
+	s.id, s.volume, s.etag = v.ID, v, etag
 	return err
 }
 
@@ -133,7 +134,7 @@ func (s *store) find(ctx context.Context) error {
 }
 
 // volumeFolder is what the names of the records of the volume begin with, and folder those of a generation.
-func (s *store) volumeFolder() string { return fmt.Sprintf("%s/%x/", s.prefix, s.volume.ID) }
+func (s *store) volumeFolder() string { return fmt.Sprintf("%s/%x/", s.prefix, s.id) }
 
 func (s *store) folder(generation uint64) string {
 	return s.volumeFolder() + fmt.Sprintf("%016x/", generation)
