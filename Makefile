@@ -165,7 +165,7 @@ bench-ha: build ## Kill and stop leaders of pools with three masters and etcd, a
 
 .PHONY: bench-tier
 bench-tier: build ## Measure the storage tier on the disk of TIERPATH (the temporary folder), fio beside; OUT=FILE for JSON
-	$(BIN)/mooncake bench tier $(if $(TIERPATH),--path '$(TIERPATH)') $(if $(OUT),--out '$(OUT)')
+	$(BIN)/mooncake bench tier --subprocess $(if $(TIERPATH),--path '$(TIERPATH)') $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

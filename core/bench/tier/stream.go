@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,12 +11,13 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // volume is a tier that is measured, with the records that it has.
 type volume struct {
 	t       tier.Tier
-	mem     []byte // of the operations in flight, one record each
+	mem     *shm.Memory // of the operations in flight, one record each; like that of a store, it has a descriptor
 	size    int
 	records []tier.Found
 }
@@ -24,14 +26,13 @@ const regionID = 1
 
 // open registers the memory of the operations.
 func open(ctx context.Context, t tier.Tier, records, size, depth int) (*volume, error) {
-	mem, err := unix.Mmap(-1, 0, depth*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	mem, err := shm.Create("mooncake-bench-tier", depth*size)
 	if err != nil {
 		return nil, fmt.Errorf("memory for %d records in flight: %w", depth, err)
 	}
 	v := &volume{t: t, mem: mem, size: size, records: make([]tier.Found, records)}
-	if err := t.Register(ctx, tier.Region{ID: regionID, Mem: mem, FD: -1}); err != nil {
-		_ = unix.Munmap(mem)
-		return nil, err
+	if err := t.Register(ctx, tier.Region{ID: regionID, Mem: mem.Bytes(), FD: mem.FD()}); err != nil {
+		return nil, errors.Join(err, mem.Close())
 	}
 	return v, nil
 }
@@ -40,10 +41,15 @@ func (v *volume) close(ctx context.Context) error {
 	if err := v.t.Deregister(ctx, regionID); err != nil {
 		return err // The tier may still touch the memory.
 	}
-	return unix.Munmap(v.mem)
+	return v.mem.Close()
 }
 
-func (v *volume) slot(i int) []byte { return v.mem[i*v.size:][:v.size] }
+// stop closes the volume and stops its tier.
+func (v *volume) stop(ctx context.Context) error {
+	return errors.Join(v.close(ctx), v.t.Stop(ctx))
+}
+
+func (v *volume) slot(i int) []byte { return v.mem.Bytes()[i*v.size:][:v.size] }
 
 // fill makes values, one for each operation in flight, and returns their checksums: the time that
 // this takes is not the tier's.
