@@ -20,10 +20,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// dialTimeout bounds a connection to the server, and its TLS handshake.
-const dialTimeout = 5 * time.Second
+const (
+	// dialTimeout bounds a connection to the server, and its TLS handshake.
+	dialTimeout = 5 * time.Second
+	// tries is how often a request is made that the server does not answer, or answers with an error of its own, and pause
+	// how long after the first try the next one begins. A host does not repeat a Write that failed.
+	tries = 3
+	pause = 100 * time.Millisecond
+)
 
-// bucket makes requests. It retries none: the host decides whether an operation is worth that.
+// bucket makes requests.
 type bucket struct {
 	core      minio.Core
 	name      string
@@ -51,7 +57,7 @@ func newBucket(c *Config) (*bucket, error) {
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
 		ResponseHeaderTimeout: limit, MaxIdleConnsPerHost: c.Requests, IdleConnTimeout: time.Minute, DisableCompression: true,
 	}}
-	client, err := minio.New(u.Host, &minio.Options{Creds: creds, Secure: u.Scheme == "https", Transport: b.transport, Region: c.Region, MaxRetries: 1})
+	client, err := minio.New(u.Host, &minio.Options{Creds: creds, Secure: u.Scheme == "https", Transport: b.transport, Region: c.Region, MaxRetries: tries})
 	b.core.Client = client
 	return b, err
 }
@@ -65,8 +71,27 @@ func (b *bucket) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, b.timeout)
 }
 
-// putNew makes an object, which must not exist yet. When it returns, nothing reads the parts any more.
-func (b *bucket) putNew(ctx context.Context, name string, parts ...[]byte) (etag string, err error) {
+// keep makes an object whose name nothing else uses. When it returns, nothing reads the parts any more.
+func (b *bucket) keep(ctx context.Context, name string, parts ...[]byte) (etag string, err error) {
+	for try := 1; ; try++ {
+		etag, err = b.create(ctx, name, parts...)
+		if try > 1 && err != nil && missing(err) { // An earlier try has made it, and its answer was lost.
+			info, err := b.core.StatObject(ctx, b.name, name, minio.StatObjectOptions{})
+			return info.ETag, err
+		}
+		if err == nil || !maybe(err) || try == tries {
+			return etag, err
+		}
+		select {
+		case <-time.After(pause << (try - 1)):
+		case <-ctx.Done():
+			return "", err
+		}
+	}
+}
+
+// create makes an object, which must not exist yet.
+func (b *bucket) create(ctx context.Context, name string, parts ...[]byte) (etag string, err error) {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*")
 	return b.put(ctx, name, o, parts...)
@@ -79,6 +104,7 @@ func (b *bucket) replace(ctx context.Context, name, etag string, text []byte) (s
 	return b.put(ctx, name, o, text)
 }
 
+// put writes an object. It tries once, as the client cannot begin with the body again.
 func (b *bucket) put(ctx context.Context, name string, o minio.PutObjectOptions, parts ...[]byte) (string, error) {
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()

@@ -3,8 +3,13 @@ package s3_test
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,6 +171,34 @@ func TestAWriteThatIsGivenUp(t *testing.T) {
 		t.Error(next)
 	}
 	eventually(t, "the next start leaves the grave", func() bool { return graves() == 0 })
+}
+
+// TestAnAnswerThatIsLost: the Write is tried again, finds the object that the first try made, and is OK.
+func TestAnAnswerThatIsLost(t *testing.T) {
+	srv := newServer(t)
+	c := srv.config()
+	to, err := url.Parse(c.Endpoint)
+	check(t, err)
+	var writes atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.Method == http.MethodPut && !strings.HasSuffix(r.Request.URL.Path, "/volume") && writes.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+	between := httptest.NewServer(proxy)
+	defer between.Close()
+	c.Endpoint = between.URL
+	s := open(t, c)
+	at := s.wants(s.write("key", time.Time{}), errs.OK).At
+	if writes.Load() != 2 {
+		t.Errorf("%d tries, want 2", writes.Load())
+	}
+	s.wants(s.read("key", at), errs.OK)
+	if keys := open(t, c).keys(); len(keys) != 1 {
+		t.Error(keys)
+	}
 }
 
 // TestAWipeThatIsGivenUp: until it is known whether it took effect, nothing is written that it would take away.

@@ -124,7 +124,7 @@ func check(t testing.TB, err error) {
 
 // start starts it, also again after kill. Its objects are there.
 func (s *server) start() {
-	s.cmd = exec.Command(gateway, slices.Concat([]string{"--port", s.address, "--keep-alive", "--quiet"}, s.flags, []string{"posix", s.dir})...)
+	s.cmd = exec.Command(gateway, slices.Concat([]string{"--port", s.address, "--quiet"}, s.flags, []string{"posix", s.dir})...)
 	s.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

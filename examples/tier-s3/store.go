@@ -108,7 +108,7 @@ func (s *store) begin(ctx context.Context) error {
 		return err
 	}
 	if fresh {
-		etag, err = s.bucket.putNew(ctx, s.volumeName(), text)
+		etag, err = s.bucket.create(ctx, s.volumeName(), text)
 	} else {
 		etag, err = s.bucket.replace(ctx, s.volumeName(), etag, text)
 	}
@@ -180,7 +180,7 @@ func (s *store) keep(ctx context.Context, r tier.Record, value [][]byte, generat
 	name := s.name(generation, at)
 	s.mu.Unlock()
 
-	etag, err := s.bucket.putNew(ctx, name, append([][]byte{encodeHead(r)}, value...)...)
+	etag, err := s.bucket.keep(ctx, name, append([][]byte{encodeHead(r)}, value...)...)
 	if err != nil {
 		if maybe(err) {
 			s.bury(name)

@@ -41,7 +41,11 @@ checksums. Each figure is the median of the rounds. What is written is removed a
 			if o.Log, err = observe.NewLogger(e.Stderr, "warn", "text"); err != nil {
 				return err
 			}
-			if o.Catalog, err = pluginhost.New(e.Builtins, pluginhost.Options{Logger: o.Log, Dirs: []string{filepath.Dir(e.Program)}}); err != nil {
+			dirs, err := command.Absolute([]string{filepath.Dir(e.Program)})
+			if err != nil {
+				return err
+			}
+			if o.Catalog, err = pluginhost.New(e.Builtins, pluginhost.Options{Logger: o.Log, Dirs: dirs}); err != nil {
 				return err
 			}
 			o.Note = func(line string) { fmt.Fprintln(e.Stderr, line) }
