@@ -2,6 +2,8 @@ package s3_test
 
 import (
 	"context"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -181,6 +183,7 @@ func TestAnAnswerThatIsLost(t *testing.T) {
 	check(t, err)
 	var writes atomic.Int64
 	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.Request.Method == http.MethodPut && !strings.HasSuffix(r.Request.URL.Path, "/volume") && writes.Add(1) == 1 {
 			panic(http.ErrAbortHandler)

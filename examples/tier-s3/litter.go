@@ -121,7 +121,7 @@ func (s *store) removeOld(ctx context.Context) error {
 		names = names[:0]
 		return err
 	}
-	for o := range s.bucket.list(ctx, s.volumeFolder()) {
+	for o := range s.bucket.list(ctx, s.all()) {
 		if o.Err != nil {
 			return o.Err
 		}

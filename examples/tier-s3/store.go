@@ -18,8 +18,11 @@ import (
 
 // store keeps records in a bucket, each as an object of its own:
 //
-//	PREFIX/volume                              the volume, as JSON
-//	PREFIX/ID/GENERATION/START-NUMBER          a record
+//	PREFIX/volume                          the volume, as JSON
+//	PREFIX/ID-GENERATION-START-NUMBER      a record
+//
+// All are in one folder, and it is never empty: servers on a file system remove a folder when its last object is deleted, also
+// while another request writes there, which fails.
 //
 // The locator of a record is the number of the start that wrote it and the number of the record in that
 // start, so that no name is used twice. An object exists whole or not at all, and is durable when the
@@ -121,7 +124,7 @@ func (s *store) begin(ctx context.Context) error {
 
 // find enters the records of earlier starts.
 func (s *store) find(ctx context.Context) error {
-	for o := range s.bucket.list(ctx, s.folder(s.volume.Generation)) {
+	for o := range s.bucket.list(ctx, s.of(s.volume.Generation)) {
 		if o.Err != nil {
 			return o.Err
 		}
@@ -133,22 +136,20 @@ func (s *store) find(ctx context.Context) error {
 	return nil
 }
 
-// volumeFolder is what the names of the records of the volume begin with, and folder those of a generation.
-func (s *store) volumeFolder() string { return fmt.Sprintf("%s/%x/", s.prefix, s.id) }
+// all is what the names of records begin with, and of those of one generation.
+func (s *store) all() string { return fmt.Sprintf("%s/%x-", s.prefix, s.id) }
 
-func (s *store) folder(generation uint64) string {
-	return s.volumeFolder() + fmt.Sprintf("%016x/", generation)
-}
+func (s *store) of(generation uint64) string { return s.all() + fmt.Sprintf("%016x-", generation) }
 
 // name is the object of a record.
 func (s *store) name(generation uint64, at tier.Locator) string {
-	return s.folder(generation) + fmt.Sprintf("%016x-%016x", at[0], at[1])
+	return s.of(generation) + fmt.Sprintf("%016x-%016x", at[0], at[1])
 }
 
 // parse reads the name of an object.
 func (s *store) parse(name string) (at tier.Locator, generation uint64, ok bool) {
-	base, ok := strings.CutPrefix(name, s.volumeFolder())
-	_, err := fmt.Sscanf(base, "%016x/%016x-%016x", &generation, &at[0], &at[1])
+	base, ok := strings.CutPrefix(name, s.all())
+	_, err := fmt.Sscanf(base, "%016x-%016x-%016x", &generation, &at[0], &at[1])
 	return at, generation, ok && err == nil && name == s.name(generation, at)
 }
 
