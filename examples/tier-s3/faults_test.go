@@ -158,7 +158,7 @@ func TestAWriteThatIsGivenUp(t *testing.T) {
 	s.wants(s.write("given up", time.Now().Add(200*time.Millisecond)), errs.RPCTimeout)
 	clear(s.mem) // It is free.
 	srv.thaw()
-	graves := func() (n int) {
+	placeholders := func() (n int) {
 		for _, path := range srv.objects(c.Prefix) {
 			if info, err := os.Stat(path); err == nil && info.Size() < 64 && !strings.HasSuffix(path, "/volume") {
 				n++
@@ -166,13 +166,13 @@ func TestAWriteThatIsGivenUp(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "the Write gets no grave", func() bool { return graves() == 1 })
+	eventually(t, "the Write gets no placeholder", func() bool { return placeholders() == 1 })
 	s.wants(s.write("after", time.Time{}), errs.OK)
 	check(t, s.Stop(t.Context()))
 	if next := open(t, c).keys(); len(next) != 2 || next[0] != "after" || next[1] != "before" {
 		t.Error(next)
 	}
-	eventually(t, "the next start leaves the grave", func() bool { return graves() == 0 })
+	eventually(t, "the next start leaves the placeholder", func() bool { return placeholders() == 0 })
 }
 
 // TestAnAnswerThatIsLost: the Write is tried again, finds the object that the first try made, and is OK.

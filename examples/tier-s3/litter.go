@@ -18,16 +18,16 @@ const (
 
 // litter is what the server may have and no record is. It is removed in the background. The lock of the store guards it.
 //
-// The request of a Write that was given up may be carried out later. A grave, an object with its name and without a record,
-// prevents that, because the request makes a new object or fails. The next start removes the grave.
+// The request of a Write that was given up may be carried out later. A placeholder, an object with its name and without a record,
+// prevents that, because the request makes a new object or fails. The next start removes the placeholder.
 type litter struct {
-	buried map[string]struct{} // names that get a grave
-	sweep  bool                // objects of earlier generations, and graves of earlier starts, are removed
-	dirty  chan struct{}       // capacity 1: there is something to do
+	blocked map[string]struct{} // names that get a placeholder
+	sweep   bool                // objects of earlier generations, and placeholders of earlier starts, are removed
+	dirty   chan struct{}       // capacity 1: there is something to do
 }
 
 func newLitter() litter {
-	return litter{buried: map[string]struct{}{}, dirty: make(chan struct{}, 1)}
+	return litter{blocked: map[string]struct{}{}, dirty: make(chan struct{}, 1)}
 }
 
 func (l *litter) mark() {
@@ -37,11 +37,11 @@ func (l *litter) mark() {
 	}
 }
 
-// bury makes sure that a name is that of no record.
-func (s *store) bury(name string) {
+// block makes sure that a name is that of no record.
+func (s *store) block(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buried[name] = struct{}{}
+	s.blocked[name] = struct{}{}
 	s.mark()
 }
 
@@ -73,7 +73,7 @@ func (s *store) tidy(ctx context.Context) {
 
 // clean removes the litter.
 func (s *store) clean(ctx context.Context) error {
-	if err := s.burials(ctx); err != nil {
+	if err := s.blockAll(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -92,27 +92,27 @@ func (s *store) clean(ctx context.Context) error {
 	return err
 }
 
-// grave is what the object of a grave has: fewer bytes than a head. It is not empty, because some servers do not read the
+// placeholder is what is in one: fewer bytes than a head. It is not empty, because some servers do not read the
 // body of the request of an empty object to its end.
-const grave = "no record"
+const placeholder = "no record"
 
-// burials gives the names that are buried a grave each.
-func (s *store) burials(ctx context.Context) error {
+// blockAll gives the names that are blocked a placeholder each.
+func (s *store) blockAll(ctx context.Context) error {
 	s.mu.Lock()
-	names := slices.Collect(maps.Keys(s.buried))
+	names := slices.Collect(maps.Keys(s.blocked))
 	s.mu.Unlock()
 	for _, name := range names {
-		if _, err := s.bucket.put(ctx, name, minio.PutObjectOptions{}, []byte(grave)); err != nil {
+		if _, err := s.bucket.put(ctx, name, minio.PutObjectOptions{}, []byte(placeholder)); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		delete(s.buried, name)
+		delete(s.blocked, name)
 		s.mu.Unlock()
 	}
 	return nil
 }
 
-// removeOld removes the objects of earlier generations, and the graves of earlier starts.
+// removeOld removes the objects of earlier generations, and the placeholders of earlier starts.
 func (s *store) removeOld(ctx context.Context) error {
 	v := s.current()
 	var names []string

@@ -14,7 +14,7 @@ import (
 func FuzzDecodeHead(f *testing.F) {
 	r := tier.Record{Key: []byte("key"), Version: tier.Version{Epoch: 1, Put: 2}, Size: 3, Sum: 4, Summed: true}
 	f.Add(encodeHead(r), space(r))
-	f.Add([]byte(grave), uint64(len(grave)))
+	f.Add([]byte(placeholder), uint64(len(placeholder)))
 	f.Fuzz(func(t *testing.T, b []byte, size uint64) {
 		r, err := decodeHead(b, size)
 		if err != nil {

@@ -184,7 +184,7 @@ func (s *store) keep(ctx context.Context, r tier.Record, value [][]byte, generat
 	etag, err := s.bucket.keep(ctx, name, append([][]byte{encodeHead(r)}, value...)...)
 	if err != nil {
 		if maybe(err) {
-			s.bury(name)
+			s.block(name)
 		}
 		err = failed(ctx, errs.FileWriteFail, "write", err)
 	}
@@ -257,7 +257,7 @@ func (s *store) lookup(ctx context.Context, at tier.Locator) (r kept, name strin
 	r.Record, err = decodeHead(head, r.space)
 	if r.known = err == nil; !r.known {
 		s.drop(at)
-		s.bury(name)
+		s.block(name)
 		return kept{}, name, permanent(errs.ChecksumMismatch, "tier/s3: read", "%s: %w", name, err)
 	}
 	s.mu.Lock()

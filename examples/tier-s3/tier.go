@@ -134,7 +134,7 @@ func (n *node) Stop(ctx context.Context) error {
 	n.working.Wait()
 	last, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	_ = n.store.burials(last) // Else the next start may find records of Writes that were given up, as after a kill.
+	_ = n.store.blockAll(last) // Else the next start may find records of Writes that were given up, as after a kill.
 	n.store.bucket.close()
 	n.mu.Lock()
 	defer n.mu.Unlock()
