@@ -53,7 +53,8 @@ demo-rdma: build ## Run the main job over RDMA, in a VM with software devices
 		DEMOFLAGS='$(or $(DEMOFLAGS),--page-size 64KiB --pool-size 24MiB --requests 100 --window 32 --lease-ttl 5s)'
 
 # What go has to download first, so that a network that fails once does not fail a test.
-download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done
+download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds examples/tier-s3; do (cd $$m && $(CURDIR)/scripts/retry.sh go list -deps -test ./... >/dev/null); done; \
+	cd examples/tier-s3/testserver && $(CURDIR)/scripts/retry.sh go list -deps tool >/dev/null
 
 .PHONY: test
 test: setup-python ## Run the tests: Go, real processes, Python
@@ -63,6 +64,7 @@ test: setup-python ## Run the tests: Go, real processes, Python
 	cd bench && go test -timeout 10m ./...
 	cd examples/evict-fifo && go test ./...
 	cd examples/transport-uds && go test ./...
+	cd examples/tier-s3 && go test -timeout 20m ./...
 	$(MAKE) --no-print-directory test-python
 
 .PHONY: test-all
@@ -85,6 +87,7 @@ test-race: setup-tests # the Go tests but for those of real processes, with the 
 	cd sdk && go test -race -timeout 20m ./...
 	cd bench && go test -race -timeout 20m ./...
 	cd examples/transport-uds && go test -race ./...
+	cd examples/tier-s3 && go test -race -timeout 20m ./...
 
 .PHONY: pydev
 pydev: setup ## Build what the Python package needs in place, for PYTHONPATH=sdk/python
@@ -165,7 +168,7 @@ bench-ha: build ## Kill and stop leaders of pools with three masters and etcd, a
 
 .PHONY: bench-tier
 bench-tier: build ## Measure the storage tier on the disk of TIERPATH (the temporary folder), fio beside; OUT=FILE for JSON
-	$(BIN)/mooncake bench tier $(if $(TIERPATH),--path '$(TIERPATH)') $(if $(OUT),--out '$(OUT)')
+	$(BIN)/mooncake bench tier --subprocess $(if $(TIERPATH),--path '$(TIERPATH)') $(if $(OUT),--out '$(OUT)')
 
 .PHONY: bench-plugins
 bench-plugins: ## Measure what a transport costs that runs as a process of its own, as ratios

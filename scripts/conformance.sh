@@ -79,6 +79,21 @@ for example in transport-uds evict-fifo; do
 		skip "$example" "it does not build, see $example-build.log"
 	fi
 done
+# tier/s3 gets the server that its tests use.
+program=$tmp/mooncake-plugin-tier-s3
+if (cd examples/tier-s3 && go build -o "$program" ./cmd/mooncake-plugin-tier-s3 &&
+	go build -C testserver -o "$tmp/versitygw" github.com/versity/versitygw/cmd/versitygw) >"$out/tier-s3-build.log" 2>&1; then
+	mkdir -p "$tmp/s3/records"
+	ROOT_ACCESS_KEY=tester ROOT_SECRET_KEY=a-secret-of-the-test "$tmp/versitygw" --port 127.0.0.1:7070 --quiet posix "$tmp/s3" >"$out/tier-s3-server.log" 2>&1 &
+	server=$!
+	for _ in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/7070) 2>/dev/null && break || sleep 0.1; done
+	one tier-s3 "a process, example" "$program" --config endpoint=http://127.0.0.1:7070 --config bucket=records \
+		--config access_key=tester --config secret_key=a-secret-of-the-test --config capacity_bytes=8388608
+	kill $server
+else
+	failed=1
+	skip tier-s3 "it or its server does not build, see tier-s3-build.log"
+fi
 python=$(compgen -G 'examples/evict-python/dist/mooncake-plugin-evict-*' | head -n 1 || true)
 if [ -z "$python" ] && make -C examples/evict-python build >"$out/evict-python-build.log" 2>&1; then
 	python=$(compgen -G 'examples/evict-python/dist/mooncake-plugin-evict-*' | head -n 1 || true)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		bin = dir
 		if err := programs.Build(nil, "-o", dir+"/", "./cmd/mooncake",
 			"./plugins/alloc-arena/cmd/mooncake-plugin-alloc-arena", "./plugins/evict-lru/cmd/mooncake-plugin-evict-lru",
-			"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix", "./plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp"); err != nil {
+			"./plugins/evict-prefix/cmd/mooncake-plugin-evict-prefix", "./plugins/tier-file/cmd/mooncake-plugin-tier-file", "./plugins/transport-tcp/cmd/mooncake-plugin-transport-tcp"); err != nil {
 			return err
 		}
 		if err := programs.Build(nil, "-o", filepath.Join(dir, "mooncake-plugin-evict-faulty"), "./core/pluginhost/internal/testplugin/evict"); err != nil {

@@ -38,11 +38,11 @@ func (f Figures) Text(w io.Writer) {
 	_ = t.Flush() // The error is that of w, which the caller has.
 }
 
-func figure(name, unit, goal string, ours, theirs []speed, beside *fio, of func(speed) float64) Figure {
+func figure(name, unit, goal string, ours, theirs []speed, beside string, of func(speed) float64) Figure {
 	f := Figure{Figure: name, Unit: unit, Goal: goal, Ours: median(ours, of)}
-	if beside != nil {
+	if len(theirs) > 0 {
 		b := median(theirs, of)
-		f.Beside, f.BesideName = &b, beside.name()
+		f.Beside, f.BesideName = &b, beside
 		if b > 0 { // fio counts processor time in steps.
 			r := f.Ours / b
 			f.Ratio = &r

@@ -22,7 +22,9 @@ type Options struct {
 	// Records of RecordSize bytes are written and read in each round.
 	Records, RecordSize int
 	Rounds              int
-	Log                 *slog.Logger
+	// Subprocess measures the tier as a process of its own as well, whose program the catalog finds.
+	Subprocess bool
+	Log        *slog.Logger
 	// Note takes lines about the progress and what is missing; nil for none.
 	Note func(string)
 }

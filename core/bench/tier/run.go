@@ -11,7 +11,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 // job is one row: what a tier and fio do.
@@ -45,32 +44,38 @@ func Run(ctx context.Context, o Options) (figures Figures, err error) {
 		return nil, errs.Wrap(errs.FileOpenFail, "bench tier", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	t, err := start(ctx, o, folder)
+	v, err := start(ctx, o, pluginhost.ModeAuto, folder)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, t.Stop(context.WithoutCancel(ctx))) }()
-	v, err := open(ctx, t, o.Records, o.RecordSize, maxDepth)
-	if err != nil {
-		return nil, err
+	defer func() { err = errors.Join(err, v.stop(context.WithoutCancel(ctx))) }()
+	var process *volume
+	if o.Subprocess {
+		if process, err = start(ctx, o, pluginhost.ModeSubprocess, folder); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, process.stop(context.WithoutCancel(ctx))) }()
 	}
-	defer func() { err = errors.Join(err, v.close(context.WithoutCancel(ctx))) }()
-	beside, err := newFio(ctx, o, folder)
-	if err != nil {
+	beside, disk := (*fio)(nil), ""
+	if beside, err = newFio(ctx, o, folder); err != nil {
 		note("the disk is not measured beside the tier: " + err.Error())
+	} else {
+		disk = beside.name()
 	}
 	list := jobs()
-	ours, theirs := make([][]speed, len(list)), make([][]speed, len(list))
+	ours, theirs, far := make([][]speed, len(list)), make([][]speed, len(list)), make([][]speed, len(list))
 	for round := range o.Rounds {
 		for i, j := range list {
 			turns := []func() error{
 				func() error { return measured(&ours[i], func() (speed, error) { return j.do(v, ctx, j.depth) }) },
-				func() error {
-					if beside == nil {
-						return nil
-					}
+			}
+			if beside != nil {
+				turns = append(turns, func() error {
 					return measured(&theirs[i], func() (speed, error) { return beside.measure(ctx, j.rw, j.depth) })
-				},
+				})
+			}
+			if process != nil {
+				turns = append(turns, func() error { return measured(&far[i], func() (speed, error) { return j.do(process, ctx, j.depth) }) })
 			}
 			if round%2 == 1 {
 				slices.Reverse(turns)
@@ -83,11 +88,15 @@ func Run(ctx context.Context, o Options) (figures Figures, err error) {
 		}
 		note(fmt.Sprintf("round %d of %d", round+1, o.Rounds))
 	}
+	rate := func(s speed) float64 { return s.MBPerS }
 	for i, j := range list {
 		label := fmt.Sprintf("%s of %d KiB at depth %d", j.name, o.RecordSize>>10, j.depth)
-		figures = append(figures, figure(label, "MB/s", ">= 0.95 of the disk", ours[i], theirs[i], beside, func(s speed) float64 { return s.MBPerS }))
+		figures = append(figures, figure(label, "MB/s", ">= 0.95 of the disk", ours[i], theirs[i], disk, rate))
 		if j.name == "read" && j.depth == maxDepth {
-			figures = append(figures, figure("processor time of "+label, "s/GB", "<= 0.06 s/GB without checksums", ours[i], theirs[i], beside, func(s speed) float64 { return s.CPUPerGB }))
+			figures = append(figures, figure("processor time of "+label, "s/GB", "<= 0.06 s/GB without checksums", ours[i], theirs[i], disk, func(s speed) float64 { return s.CPUPerGB }))
+		}
+		if process != nil {
+			figures = append(figures, figure(label+", as a subprocess", "MB/s", ">= 0.95 of in process", far[i], ours[i], "in process", rate))
 		}
 	}
 	return figures, nil
@@ -99,13 +108,24 @@ func measured(out *[]speed, f func() (speed, error)) error {
 	return err
 }
 
-// start starts the tier in a folder of its own.
-func start(ctx context.Context, o Options, folder string) (tier.Tier, error) {
-	settings := map[string]any{"path": folder, "capacity_bytes": uint64(o.Records) * (uint64(o.RecordSize) + minRecordSize) * 5 / 4}
+// start starts the tier in a folder of its own, and registers memory.
+func start(ctx context.Context, o Options, mode pluginhost.Mode, folder string) (*volume, error) {
+	path, err := os.MkdirTemp(folder, "tier-")
+	if err != nil {
+		return nil, errs.Wrap(errs.FileOpenFail, "bench tier", err)
+	}
+	settings := map[string]any{"path": path, "capacity_bytes": uint64(o.Records) * (uint64(o.RecordSize) + minRecordSize) * 5 / 4}
 	maps.Copy(settings, o.Config)
-	t, err := o.Catalog.OpenTier(ctx, o.ID, pluginhost.Spec{Config: settings}, pluginhost.TierOptions{})
+	t, err := o.Catalog.OpenTier(ctx, o.ID, pluginhost.Spec{Mode: mode, Config: settings}, pluginhost.TierOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return t, t.Start(ctx, pluginhost.HostOf(o.ID, o.Log))
+	if err := t.Start(ctx, pluginhost.HostOf(o.ID, o.Log)); err != nil {
+		return nil, err
+	}
+	v, err := open(ctx, t, o.Records, o.RecordSize, maxDepth)
+	if err != nil {
+		return nil, errors.Join(err, t.Stop(context.WithoutCancel(ctx)))
+	}
+	return v, nil
 }

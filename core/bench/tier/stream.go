@@ -47,6 +47,11 @@ func (v *volume) close(ctx context.Context) error {
 	return v.mem.Close()
 }
 
+// stop closes the volume and stops its tier.
+func (v *volume) stop(ctx context.Context) error {
+	return errors.Join(v.close(ctx), v.t.Stop(ctx))
+}
+
 func (v *volume) slot(i int) []byte { return v.mem.Bytes()[i*v.size:][:v.size] }
 
 // fill makes values, one for each operation in flight, and returns their checksums: the time that

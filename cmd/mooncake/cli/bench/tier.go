@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,11 @@ checksums. Each figure is the median of the rounds. What is written is removed a
 			if o.Log, err = observe.NewLogger(e.Stderr, "warn", "text"); err != nil {
 				return err
 			}
-			if o.Catalog, err = pluginhost.New(e.Builtins, pluginhost.Options{Logger: o.Log}); err != nil {
+			dirs, err := command.Absolute([]string{filepath.Dir(e.Program)})
+			if err != nil {
+				return err
+			}
+			if o.Catalog, err = pluginhost.New(e.Builtins, pluginhost.Options{Logger: o.Log, Dirs: dirs}); err != nil {
 				return err
 			}
 			o.Note = func(line string) { fmt.Fprintln(e.Stderr, line) }
@@ -71,6 +76,7 @@ checksums. Each figure is the median of the rounds. What is written is removed a
 	f.IntVar(&o.Records, "records", 1024, "records of each round")
 	f.Var(&size, "record-size", "size of a record")
 	f.IntVar(&o.Rounds, "rounds", 5, "how often each figure is measured")
+	f.BoolVar(&o.Subprocess, "subprocess", false, "also measure the tier as a process of its own, with the plugin binary beside this program")
 	f.StringVar(&mode, "io", "auto", "how tier/file reads and writes: auto, io_uring or pread")
 	output.Flag(f, &format, "", output.Table, output.JSON)
 	f.StringVar(&out, "out", "", "also write the figures to this file, as JSON")
