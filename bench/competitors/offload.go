@@ -11,6 +11,9 @@ import (
 // while; it is short, so that the saved ones can be evicted.
 var offloadFlags = []string{"--metrics_host=127.0.0.1", "--enable_offload=true", "--default_kv_lease_ttl=100"}
 
+// offloadSize is how much a client keeps on a disk.
+const offloadSize = 8 << 30
+
 // OursOffloading starts a master and two clients in Python, of which the first one contributes segment bytes and keeps
 // objects in a new folder below folder. It returns the second one.
 func (s *Scope) OursOffloading(ctx context.Context, folder string, segment int) (*Driver, error) {
@@ -44,6 +47,7 @@ func (s *Scope) offloading(ctx context.Context, m *Master, folder string, segmen
 		return nil, err
 	}
 	s.ends = append(s.ends, func() { os.RemoveAll(dir) })
+	env = append(env, fmt.Sprintf("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES=%d", offloadSize))
 	if _, err := s.python(ctx, "client with a disk", m, -1, segment, env, "--ssd", dir); err != nil {
 		return nil, err
 	}

@@ -5,9 +5,9 @@
 //	   ^                       │                                                      │
 //	   └──── another leads ────┴──── lost, or not renewed (standby until it is) ──────┘
 //
-// A leader that is not renewed in time closes its port and keeps what it knows. If the same leadership is
-// renewed later, or if no other master has led meanwhile, it goes on with that; else it begins anew, from the
-// ledgers of the nodes.
+// A leader that is not renewed in time closes its port and keeps what it knows. It stands again once it is renewed. If it
+// is elected and no other master has led meanwhile, it goes on with what it knows; else it begins anew, from the ledgers
+// of the nodes.
 package campaign
 
 import (
@@ -259,33 +259,29 @@ func (c *Campaign) lead(ctx context.Context, l ha.Leadership) error {
 	case <-c.yields: // It was meant for a leadership before.
 	default:
 	}
-	for {
-		if err := c.Master.Lead(ctx, l); err != nil {
-			return err
-		}
-		c.become(Serving, l.View())
-		lost, yielded := c.serve(ctx, l)
-		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		if (ctx.Err() != nil || yielded) && !lost {
-			c.Master.Retire(done)
-			cancel()
-			return nil
-		}
-		c.Master.Halt(done)
-		cancel()
-		if !lost {
-			c.Log.Warn("this master does not serve: its leadership is not renewed; what it knows is kept")
-			c.become(Standby, ha.View{})
-			lost = !c.awaitRenewal(ctx, l)
-		}
-		if lost && ctx.Err() == nil {
-			c.Log.Warn("the leadership is lost", "view_version", l.View().Version)
-			c.become(Standby, ha.View{})
-		}
-		if lost {
-			return nil // Also where ctx has ended: that ends the wait for a renewal.
-		}
+	if err := c.Master.Lead(ctx, l); err != nil {
+		return err
 	}
+	c.become(Serving, l.View())
+	lost, yielded := c.serve(ctx, l)
+	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if (ctx.Err() != nil || yielded) && !lost {
+		c.Master.Retire(done)
+		return nil
+	}
+	c.Master.Halt(done)
+	c.become(Standby, ha.View{})
+	if !lost {
+		c.Log.Warn("this master does not serve: its leadership is not renewed; what it knows is kept")
+		lost = !c.awaitRenewal(ctx, l)
+	}
+	if lost && ctx.Err() == nil {
+		c.Log.Warn("the leadership is lost", "view_version", l.View().Version)
+	}
+	// A leadership that is renewed is not used again: with its port closed, this master may count as dead, and another
+	// one may be about to depose it. It stands again, and serves what it knows if no other one was elected.
+	return nil
 }
 
 // serve returns when the leadership is over, at least for the time being. lost says that it is for good, yielded that it is to be

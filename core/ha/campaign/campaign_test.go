@@ -283,6 +283,24 @@ func TestAnOutageWithoutRivals(t *testing.T) {
 	})
 }
 
+// TestALeaderThatIsRenewedLateStandsAgain: a leader that was not renewed in time does not go on under its leadership, whose
+// end another master may be asking for: its port was closed.
+func TestALeaderThatIsRenewedLateStandsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		m := w.leader()
+		before := m.Status().View.Version
+		m.backend.Cut(true)
+		for m.Status().State == campaign.Serving {
+			time.Sleep(time.Millisecond)
+		}
+		m.backend.Cut(false)
+		require.Equal(t, m, w.leader())
+		require.Greater(t, m.Status().View.Version, before)
+		require.Equal(t, []string{"lead", "halt", "lead"}, m.told())
+	})
+}
+
 func TestAStopHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2)
