@@ -300,8 +300,8 @@ class Worker:
                 left = [key for key, code in zip(left, codes, strict=True) if code != 0]
                 if left and time.perf_counter() - begin > job["seconds"]:
                     raise RuntimeError(f"{left[0]} cannot be put")
-            # What memory has to drop before it is saved is lost.
-            self.saved(keys[max(0, at - ahead) : max(0, at - ahead + count)])
+            # What memory has to drop before it is saved is lost. One is asked for, as the question protects it from eviction.
+            self.saved(keys[max(0, at - ahead) : max(0, at - ahead + 1)])
         saved, when = self.saved(keys)
         if 2 * saved < len(keys):
             raise RuntimeError(f"{saved} of {len(keys)} objects are on a disk")
