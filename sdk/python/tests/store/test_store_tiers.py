@@ -131,7 +131,12 @@ def test_without_offload_nothing_is_written(offloading: Master, make_store, tmp_
 @pytest.fixture
 def dummy(offloading: Master, processes, tmp_path: Path) -> Iterator[MooncakeDistributedStore]:
     """A dummy client of a process with memory and a tier."""
-    tiers = ("--enable_offload", f"--ssd_offload_path={tmp_path}", "--offload_size_limit=256MiB", "--offload_buffer_size=32MiB")
+    tiers = (
+        "--enable_offload",
+        f"--ssd_offload_path={tmp_path}",
+        "--offload_size_limit=256MiB",
+        "--offload_buffer_size=32MiB",
+    )
     service = processes.local_service(offloading, "16MB", *tiers)
     store = MooncakeDistributedStore()
     assert store.setup_dummy(0, 16 * MB, service.address) == 0, store.last_error()
