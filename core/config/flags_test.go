@@ -140,7 +140,7 @@ func TestEveryUnsupportedFlagSpeaksUp(t *testing.T) {
 
 func TestRefusedFeatures(t *testing.T) {
 	for _, flag := range []string{"enable_cxl",
-		"dynamic_replication_mode=enforce", "root_fs_dir=/x", "memory_allocator=cachelib", "flagfile=x"} {
+		"dynamic_replication_mode=enforce", "memory_allocator=cachelib", "flagfile=x"} {
 		_, err := load(t, RoleMaster, []string{"--" + flag}, nil, "")
 		require.True(t, IsUsage(err), flag)
 		require.ErrorContains(t, err, "not supported yet", flag)

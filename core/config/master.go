@@ -53,6 +53,10 @@ type Master struct {
 	MaxSoftPinTTL               time.Duration `koanf:"max_soft_pin_ttl" unit:"ms" default:"24h" range:"1ms..8760h" doc:"longest soft pin that a client may ask for"`
 	AllowEvictSoftPinnedObjects bool          `koanf:"allow_evict_soft_pinned_objects" default:"true" doc:"evict soft-pinned objects where nothing else is left to evict"`
 
+	RootFSDir          string `koanf:"root_fs_dir" default:"" doc:"folder on a file system that all stores mount: a store without storage tiers of its own makes one in ROOT_FS_DIR/CLUSTER_ID, as with enable_offload"`
+	QuotaBytes         Size   `koanf:"quota_bytes" default:"0" range:"0..1024TiB" doc:"size of each of these storage tiers; 0 takes ten times the memory of the store, and 90 % of what is free at most"`
+	EnableDiskEviction bool   `koanf:"enable_disk_eviction" default:"true" doc:"evict objects from these storage tiers when they are full; without it nothing more is saved then"`
+
 	EnableOffload               bool    `koanf:"enable_offload" default:"false" doc:"take the storage tiers of nodes, which keep what leaves memory"`
 	OffloadOnEvict              bool    `koanf:"offload_on_evict" default:"false" doc:"save objects when eviction chooses them, and not when they are put; needs enable_offload"`
 	OffloadForceEvict           bool    `koanf:"offload_force_evict" default:"false" doc:"with offload_on_evict: have one eviction save no more objects than offload_cap_ratio allows, and evict the others unsaved. Without it they stay until a put needs their memory"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"go.uber.org/fx"
 
@@ -100,8 +101,11 @@ func FromConfig(c config.Master) Config {
 		PendingTimeout: c.PendingTaskTimeout, ProcessingTimeout: c.ProcessingTaskTimeout,
 		MaxRetries: uint32(c.MaxRetryAttempts),
 	}
-	if c.EnableOffload {
+	if c.EnableOffload || c.RootFSDir != "" {
 		out.Tiers = &model.TierPolicy{QueueLimit: uint64(c.OffloadingQueueLimit), OnEvict: c.OffloadOnEvict, PromoteMost: uint32(c.PromotionMaxPerHeartbeat)}
+		if c.RootFSDir != "" {
+			out.Tiers.Folder, out.Tiers.Quota, out.Tiers.Keep = filepath.Join(c.RootFSDir, c.ClusterID), uint64(c.QuotaBytes), !c.EnableDiskEviction
+		}
 		out.MaxPromotions = c.PromotionQueueLimit
 		if c.OffloadForceEvict {
 			out.Saves = int(c.OffloadCapRatio * float64(c.OffloadingQueueLimit))

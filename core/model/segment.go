@@ -89,6 +89,11 @@ type TierPolicy struct {
 	OnEvict bool
 	// PromoteMost is how many objects a node brings back at the same time, 0 for any number.
 	PromoteMost uint32
+	// Folder is where a node makes a storage tier that has none of its own, empty for nowhere.
+	Folder string
+	// Quota is the size of such a tier in bytes, 0 for what fits the node. Keep says that it evicts nothing.
+	Quota uint64
+	Keep  bool
 }
 
 // PingReply answers a ping.

@@ -371,6 +371,21 @@ func TestTierIsEvicted(t *testing.T) {
 	require.Zero(t, m.count(t, "mooncake_node_tier_failed_total"))
 }
 
+// TestTierThatKeeps: a tier that may not evict has the first objects, and nothing is saved once it is full.
+func TestTierThatKeeps(t *testing.T) {
+	ctx := context.Background()
+	p := newPool(t, func(c *master.Config) { c.Tiers, c.LeaseTTL = tierPolicy(0), time.Millisecond })
+	m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(newDisk(t, 16<<20), func(x *node.Tiers) { x.Keep = true })})
+	m.fill(t, 12)
+	for i := 12; m.count(t, "mooncake_node_tier_failed_total") == 0; i++ {
+		require.Less(t, i, 1000)
+		k := fmt.Sprint("key", i)
+		require.NoError(t, m.Put(ctx, k, content(k, 1<<20), model.DefaultReplicateConfig()))
+	}
+	require.Zero(t, m.count(t, "mooncake_node_tier_evicted_bytes_total"))
+	m.there(t, 12, 12)
+}
+
 // TestTierNeedsAMasterThatTakesIt: at another master the node is one of memory only, and it has its tier again at one that
 // takes it.
 func TestTierNeedsAMasterThatTakesIt(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,6 +70,43 @@ func TestStorageTier(t *testing.T) {
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, files, 2, "the folder has the tier and its ledger")
+}
+
+// TestSharedFolder: stores that were not asked for storage tiers make some in the folder that the master names, and use them
+// again, whichever of them takes which.
+func TestSharedFolder(t *testing.T) {
+	const n = 64
+	folder := t.TempDir()
+	p := startPool(t, 0, "--root_fs_dir", folder, "--quota_bytes", fmt.Sprint(128<<20))
+	start := func() [2]*cluster.Proc {
+		var all [2]*cluster.Proc
+		for i := range all {
+			all[i] = p.keptStore(t, "--global_segment_size", "16MiB", "--keep", "off", "--offload_buffer_size", "32MiB")
+		}
+		p.waitMounted(t, 2)
+		return all
+	}
+	stores := start()
+	for i := range n {
+		require.Eventually(t, func() bool {
+			return p.client(t, tierValue(i), "put", fmt.Sprint("tiered", i)).Code == 0
+		}, 30*time.Second, 20*time.Millisecond)
+	}
+	p.allThere(t, 0, n)
+	for _, s := range stores {
+		s.Kill()
+	}
+	p.master.Kill()
+	p.startMaster(t)
+	start()
+	p.allThere(t, 0, n)
+	files, err := os.ReadDir(filepath.Join(folder, "mooncake_cluster"))
+	require.NoError(t, err)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	require.Equal(t, []string{"mooncake-ledger", "mooncake-tier", "mooncake-tier-1"}, names)
 }
 
 // metrics returns those of the store.

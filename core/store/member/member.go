@@ -51,7 +51,7 @@ type Member struct {
 	tiers store.Tiers // nil for a client that reads no tiers
 	disks *tiers      // of the node, nil for none
 	// openDisks opens the storage tiers of a node. hasNode says that the member has one.
-	openDisks func(context.Context) (*tiers, error)
+	openDisks func(ctx context.Context, s config.Store, keep bool) (*tiers, error)
 	hasNode   bool
 	// stageServer lets peers read the storage tiers, nil where a node has none.
 	stageServer store.NewStageServer
@@ -69,10 +69,11 @@ func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *M
 // start connects to the master and begins the session.
 func (m *Member) start(ctx context.Context) error {
 	err := m.openKept(ctx)
+	if err == nil {
+		m.master, err = m.dial("")
+	}
 	if err == nil && m.hasNode && m.openDisks != nil {
-		if m.disks, err = m.openDisks(ctx); err == nil && m.kept == nil && !m.disks.client().IsZero() {
-			m.id = m.disks.client() // The master knows the tiers as those of this client.
-		}
+		err = m.openTiers(ctx)
 	}
 	if err == nil {
 		err = m.open()
@@ -109,10 +110,19 @@ func (m *Member) openKept(ctx context.Context) error {
 	return nil
 }
 
-func (m *Member) open() (err error) {
-	if m.master, err = m.dial(""); err != nil {
-		return err
+// openTiers opens the storage tiers of the node.
+func (m *Member) openTiers(ctx context.Context) error {
+	s, keep, err := sharedFolder(ctx, m.master, m.id, m.cfg, m.log)
+	if err == nil {
+		m.disks, err = m.openDisks(ctx, s, keep)
 	}
+	if err == nil && m.kept == nil && !m.disks.client().IsZero() {
+		m.id = m.disks.client() // The master knows the tiers as those of this client.
+	}
+	return err
+}
+
+func (m *Member) open() (err error) {
 	sc := session.DefaultConfig()
 	sc.MasterDownTimeout, sc.Address = m.cfg.MasterDownTimeout, m.cfg.MasterServerAddress
 	if strings.Contains(sc.Address, "://") {

@@ -9,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
@@ -32,8 +35,49 @@ type tiers struct {
 // ledgerFolder is below the path of a tier.
 const ledgerFolder = "mooncake-ledger"
 
-// openTiers starts the storage tiers that the configuration asks for, nil for none.
-func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, catalog *pluginhost.Catalog, serves bool, log *slog.Logger) (t *tiers, err error) {
+// folderPatience is how long a store that starts waits for a master, which may name a folder for its storage tier.
+const folderPatience = time.Second
+
+// sharedFolder returns the settings of a store that has no storage tiers of its own, with the one that the master wants it to
+// have, where there is one: keep says that this evicts nothing.
+func sharedFolder(ctx context.Context, m store.Master, id model.ClientID, s config.Store, log *slog.Logger) (out config.Store, keep bool, err error) {
+	if s.EnableOffload || s.GlobalSegmentSize == 0 {
+		return s, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, folderPatience)
+	defer cancel()
+	reply, err := m.Ping(ctx, id, model.PingReport{})
+	switch {
+	case err != nil:
+		log.Info("the master does not answer yet; if it names a folder for storage tiers (root_fs_dir), this store uses it from its next start on", "error", err)
+		return s, false, nil
+	case reply.Tiers == nil || reply.Tiers.Folder == "":
+		return s, false, nil
+	}
+	folder := reply.Tiers.Folder
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return s, false, errs.WithHint(errs.Wrap(errs.FileOpenFail, "root_fs_dir of the master", err), "mount the file system of this folder on the machine of each store")
+	}
+	s.EnableOffload, s.Tier, s.SSDOffloadPath = true, "file", []string{folder}
+	if s.OffloadSizeLimit = config.Size(reply.Tiers.Quota); s.OffloadSizeLimit == 0 {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(folder, &fs); err != nil {
+			return s, false, errs.Wrap(errs.FileOpenFail, "root_fs_dir of the master", err)
+		}
+		s.OffloadSizeLimit = min(tierShare*s.GlobalSegmentSize, config.Size(float64(fs.Bavail)*float64(fs.Bsize)*freeShare))
+	}
+	return s, reply.Tiers.Keep, nil
+}
+
+// tierShare is the size of a tier in a shared folder whose size is not given, in sizes of the memory of its store; freeShare of what is
+// free it takes at most.
+const (
+	tierShare = 10
+	freeShare = 0.9
+)
+
+// openTiers starts the storage tiers that the configuration asks for, nil for none. If keep is true, they evict nothing.
+func openTiers(ctx context.Context, s config.Store, keep bool, plugins config.Plugins, catalog *pluginhost.Catalog, serves bool, log *slog.Logger) (t *tiers, err error) {
 	if !s.EnableOffload {
 		return nil, nil //nolint:nilnil // There are none.
 	}
@@ -53,6 +97,7 @@ func openTiers(ctx context.Context, s config.Store, plugins config.Plugins, cata
 		}
 	}()
 	t.node.Staging, t.node.StagingTTL = uint64(s.OffloadBufferSize), s.OffloadBufferTTL
+	t.node.Keep = keep
 	t.node.High, t.node.Low, t.node.WriteBudget = s.OffloadHighWatermark, s.OffloadLowWatermark, uint64(s.TierWriteBudget)
 	host := ports.Host(s.LocalHostname)
 	if t.ln, err = ports.Listen(ctx, "reads of storage tiers", ports.BindFor(host), s.OffloadPort, "offload_port"); err != nil {

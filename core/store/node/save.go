@@ -347,6 +347,12 @@ func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 	if float64(st.Used) <= high && need == 0 {
 		return x.tier.rank.Tend(ctx)
 	}
+	if s.cfg.Tiers.Keep {
+		if need == 0 {
+			return x.tier.rank.Tend(ctx)
+		}
+		return errs.New(errs.KeysUltraLimit, "store node", "storage tier %s is full, and enable_disk_eviction of the master is off", x.tier.Name)
+	}
 	goal := max(need, uint64(max(0, float64(st.Used)-low)))
 	freed, err := x.tier.rank.Evict(ctx, goal, func(ctx context.Context, names []string) ([]string, error) { return s.clear(ctx, x, names) })
 	s.evicted.Add(float64(freed))

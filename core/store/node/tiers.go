@@ -33,6 +33,8 @@ type Tiers struct {
 	StagingTTL time.Duration
 	// High and Low are used shares of a tier: above High the node evicts down to Low. Defaults 0.9 and 0.8.
 	High, Low float64
+	// Keep says that full tiers take nothing more, where they evict otherwise.
+	Keep bool
 	// WriteBudget is how many bytes each tier gets in a day, 0 for no bound. See tier.Budget of core/tier.
 	WriteBudget uint64
 }

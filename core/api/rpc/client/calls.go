@@ -84,7 +84,7 @@ func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.P
 	})
 	reply := model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch()}
 	if t := out.GetTiers(); t != nil {
-		reply.Tiers = &model.TierPolicy{PromoteAt: t.GetPromoteAt(), QueueLimit: t.GetQueueLimit(), OnEvict: t.GetOnEvict(), PromoteMost: t.GetPromoteMost()}
+		reply.Tiers = &model.TierPolicy{PromoteAt: t.GetPromoteAt(), QueueLimit: t.GetQueueLimit(), OnEvict: t.GetOnEvict(), PromoteMost: t.GetPromoteMost(), Folder: t.GetFolder(), Quota: t.GetQuota(), Keep: t.GetKeep()}
 	}
 	return reply, err
 }

@@ -94,7 +94,7 @@ func (s *service) Ping(ctx context.Context, in *masterv1.PingRequest) (*masterv1
 	return answer(func(reply model.PingReply) *masterv1.PingResponse {
 		out := &masterv1.PingResponse{Status: int32(reply.Status), ViewVersion: reply.ViewVersion, Epoch: reply.Epoch}
 		if t := reply.Tiers; t != nil {
-			out.Tiers = &masterv1.TierPolicy{PromoteAt: t.PromoteAt, QueueLimit: t.QueueLimit, OnEvict: t.OnEvict, PromoteMost: t.PromoteMost}
+			out.Tiers = &masterv1.TierPolicy{PromoteAt: t.PromoteAt, QueueLimit: t.QueueLimit, OnEvict: t.OnEvict, PromoteMost: t.PromoteMost, Folder: t.Folder, Quota: t.Quota, Keep: t.Keep}
 		}
 		return out
 	})(s.master.Ping(ctx, convert.FromUUID(in.GetClient()), report))

@@ -100,8 +100,8 @@ func TestJudge(t *testing.T) {
 		{"enable_oplog", "false", Same, ""},
 		{"enable_oplog", "true", Covered, ""},
 		{"enable_snapshot", "1", Covered, ""},
-		{"root_fs_dir", "", Same, ""},
-		{"root_fs_dir", "/data", Refused, ""},
+		{"root_fs_dir", "", Mapped, ""},
+		{"root_fs_dir", "/data", Mapped, "/data"},
 		{"memory_allocator", "Offset", Same, ""},
 		{"memory_allocator", "cachelib", Refused, ""},
 		{"tenant_id", "blue", Mapped, "blue"},
@@ -109,7 +109,7 @@ func TestJudge(t *testing.T) {
 		{"dynamic_replication_mode", "observe", Later, ""},
 		{"dynamic_replication_mode", "enforce", Refused, ""},
 		{"enable_kv_events", "true", Mapped, "true"},
-		{"offload_on_evict", "true", Refused, ""},
+		{"offload_on_evict", "true", Mapped, "true"},
 		{"dynamic_replication_admission_qps_threshold", "0.01", Later, ""},
 		{"max_threads", "16", Same, ""},
 		{"max_threads", "4", Later, ""},
@@ -142,7 +142,7 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, c.ours, ours, "%s=%s", c.name, c.text)
 	}
 	for name, text := range map[string]string{
-		"enable_oplog": "perhaps", "memory_allocator": "malloc", "offload_cap_ratio": "1.5", "promotion_max_per_heartbeat": "-1", "snapshot_retention_count": "0",
+		"enable_oplog": "perhaps", "memory_allocator": "malloc", "nof_eviction_ratio": "1.5", "nof_heartbeat_interval_sec": "x", "snapshot_retention_count": "0",
 		"logtostderr": "perhaps", "v": "loud", "dynamic_replication_admission_qps_threshold": "0", "dynamic_replication_max_memory_replicas": "0", "cxl_size": "8GB", "oplog_poll_interval_ms": "3000000000",
 		"minloglevel": "9",
 	} {

@@ -1698,7 +1698,13 @@ type TierPolicy struct {
 	// Save only objects that the ledger calls complete a second time: eviction has chosen them.
 	OnEvict bool `protobuf:"varint,3,opt,name=on_evict,json=onEvict,proto3" json:"on_evict,omitempty"`
 	// How many objects a node brings back at the same time, 0 for any number.
-	PromoteMost   uint32 `protobuf:"varint,4,opt,name=promote_most,json=promoteMost,proto3" json:"promote_most,omitempty"`
+	PromoteMost uint32 `protobuf:"varint,4,opt,name=promote_most,json=promoteMost,proto3" json:"promote_most,omitempty"`
+	// Where a node makes a tier that has none of its own, empty for nowhere.
+	Folder string `protobuf:"bytes,5,opt,name=folder,proto3" json:"folder,omitempty"`
+	// The size of such a tier in bytes, 0 for what fits the node.
+	Quota uint64 `protobuf:"varint,6,opt,name=quota,proto3" json:"quota,omitempty"`
+	// Such a tier evicts nothing.
+	Keep          bool `protobuf:"varint,7,opt,name=keep,proto3" json:"keep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1759,6 +1765,27 @@ func (x *TierPolicy) GetPromoteMost() uint32 {
 		return x.PromoteMost
 	}
 	return 0
+}
+
+func (x *TierPolicy) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *TierPolicy) GetQuota() uint64 {
+	if x != nil {
+		return x.Quota
+	}
+	return 0
+}
+
+func (x *TierPolicy) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
 }
 
 type SegmentsRequest struct {
@@ -4981,7 +5008,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x124\n" +
-	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"\x8a\x01\n" +
+	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"\xcc\x01\n" +
 	"\n" +
 	"TierPolicy\x12\x1d\n" +
 	"\n" +
@@ -4989,7 +5016,10 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\vqueue_limit\x18\x02 \x01(\x04R\n" +
 	"queueLimit\x12\x19\n" +
 	"\bon_evict\x18\x03 \x01(\bR\aonEvict\x12!\n" +
-	"\fpromote_most\x18\x04 \x01(\rR\vpromoteMost\"\x11\n" +
+	"\fpromote_most\x18\x04 \x01(\rR\vpromoteMost\x12\x16\n" +
+	"\x06folder\x18\x05 \x01(\tR\x06folder\x12\x14\n" +
+	"\x05quota\x18\x06 \x01(\x04R\x05quota\x12\x12\n" +
+	"\x04keep\x18\a \x01(\bR\x04keep\"\x11\n" +
 	"\x0fSegmentsRequest\"\xd8\x02\n" +
 	"\vSegmentInfo\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x120\n" +
