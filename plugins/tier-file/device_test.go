@@ -151,7 +151,7 @@ func TestDeviceLosesWrites(t *testing.T) {
 }
 
 // TestDeviceFails: the device fails each operation, and works again. The volume takes no more writes
-// until it is opened again, and what is there is read.
+// until it is opened again, and the records that it has are read.
 func TestDeviceFails(t *testing.T) {
 	eachDevice(t, func(t *testing.T, s setup, d *device) {
 		dir := s.folder(t)
