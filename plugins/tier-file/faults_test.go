@@ -103,8 +103,12 @@ func (g *gate) holds(t *testing.T, reads, writes int) {
 	}, time.Minute, time.Millisecond)
 }
 
-// gated starts a tier behind a gate.
+// gated starts a tier behind a gate, gatedIn in a folder.
 func (s setup) gated(t *testing.T, change ...func(*fileTier)) (*rig, *gate) {
+	return s.gatedIn(t, s.folder(t), change...)
+}
+
+func (s setup) gatedIn(t *testing.T, dir string, change ...func(*fileTier)) (*rig, *gate) {
 	g := new(gate)
 	g.opened.L = &g.mu
 	wrap := func(f *fileTier) {
@@ -113,7 +117,7 @@ func (s setup) gated(t *testing.T, change ...func(*fileTier)) (*rig, *gate) {
 			return g
 		}
 	}
-	r := s.start(t, s.folder(t), append(change, wrap)...)
+	r := s.start(t, dir, append(change, wrap)...)
 	t.Cleanup(func() { g.set(false) }) // before the rig stops
 	return r, g
 }
