@@ -51,7 +51,7 @@ func TestBadInput(t *testing.T) {
 		{"broken file", []string{"master", "--config", file("m.json", `{"master": `)}, 2, []string{"m.json"}},
 		{"port in use", []string{"master", "--rpc_address", "127.0.0.1", "--metrics_host", "127.0.0.1", "--metrics_port", "0", "--rpc_port", port}, 1,
 			[]string{"127.0.0.1:" + port, "address already in use", "--rpc_port"}},
-		{"feature of later", []string{"master", "--root_fs_dir", "/x"}, 2, []string{"--root_fs_dir", "not supported yet"}},
+		{"feature of later", []string{"master", "--memory_allocator", "cachelib"}, 2, []string{"--memory_allocator", "not supported yet"}},
 		{"unreachable master", []string{"client", "exist", "k", "--master_server_address", "127.0.0.1:1", "--local_hostname", "127.0.0.1"}, 1, []string{"127.0.0.1:1", "RPC_FAIL", "mooncake master"}},
 		{"malformed master address", []string{"client", "exist", "k", "--master_server_address", "nowhere"}, 2, []string{"nowhere", "host:port"}},
 		{"segment larger than memory", []string{"store", "--global_segment_size", "900TB", "--local_hostname", "127.0.0.1"}, 2, []string{"memory", "TiB"}},
