@@ -168,8 +168,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 
 // outlives reports whether another copy than this one can be read.
 func (o *object) outlives(id uint64) bool {
-	var buf pair
-	return slices.ContainsFunc(o.several(&buf), func(r replica) bool { return r.id != id && !r.target && r.alive() })
+	return slices.ContainsFunc(o.several(), func(r replica) bool { return r.id != id && !r.target && r.alive() })
 }
 
 // CopyRevoke gives a copy up; its targets go into the bin. Missing, NotCopying, Foreign,

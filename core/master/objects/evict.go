@@ -69,8 +69,7 @@ func (o *object) unsaved() bool {
 // savable returns the first extent of a copy whose node can copy the object to a storage tier: the node of the first stripe
 // copies all of them.
 func (o *object) savable() (first segments.Extent, ok bool) {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return segments.Extent{Seg: o.seg, Put: ledger.Put(o.id)}, o.seg.Saves(o.size())
 	}

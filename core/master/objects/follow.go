@@ -21,13 +21,12 @@ func (t *Table) Confirm(id evict.ID, f *Found, now lease.Instant) {
 
 // Recommit has the ledger of a copy learn that the object is complete, as the ledgers of its other copies say.
 func (t *Table) Recommit(id evict.ID, replica uint64) {
-	var buf pair
 	_, s, o := t.byID(id)
 	defer s.mu.Unlock()
 	if o == nil || !o.has(complete) {
 		return
 	}
-	copies := o.several(&buf)
+	copies := o.several()
 	for j := range copies {
 		if copies[j].id == replica {
 			t.commitCopy(o, &copies[j])
@@ -38,13 +37,12 @@ func (t *Table) Recommit(id evict.ID, replica uint64) {
 // Withdraw takes out a copy that its ledger does not call readable any more, and the object with its last copy.
 // What goes is in the bin.
 func (t *Table) Withdraw(id evict.ID, number uint64, bin *Bin) {
-	var buf pair
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
 	if o == nil {
 		return
 	}
-	copies := o.several(&buf)
+	copies := o.several()
 	is := func(r replica) bool { return r.id == number }
 	switch {
 	case copies == nil && o.id == number, len(copies) == 1 && is(copies[0]):

@@ -191,14 +191,15 @@ func (o *object) extra() *extra {
 	return o.more.rest
 }
 
-// pair is memory for what several returns.
+// pair is what several returns for a copy in memory and one on a storage tier.
 type pair struct {
 	copies  [2]replica
 	extents [2]segments.Extent
 }
 
-// several returns the copies, nil where there is one in one piece. They may lie in buf; what changes them spreads them first.
-func (o *object) several(buf *pair) []replica {
+// several returns the copies, nil where there is one in one piece. They may be no part of the object: what changes them spreads
+// them first.
+func (o *object) several() []replica {
 	m := o.more
 	switch {
 	case m == nil:
@@ -208,6 +209,7 @@ func (o *object) several(buf *pair) []replica {
 	case m.seg == nil:
 		return nil
 	}
+	buf := new(pair) // It points to itself, so it cannot be on a caller's stack.
 	buf.extents[0] = segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)}
 	buf.extents[1] = segments.Extent{Seg: m.seg, Offset: m.offset, Size: o.size(), Put: ledger.Put(m.id)}
 	buf.copies[0] = replica{id: o.id, parts: buf.extents[:1:1]}
@@ -220,8 +222,7 @@ func (o *object) spread() *extra {
 	if m := o.rest(); m != nil && m.copies != nil {
 		return m
 	}
-	put, buf := o.put(), new(pair)
-	copies := o.several(buf)
+	put, copies := o.put(), o.several()
 	if copies == nil {
 		copies = []replica{{id: o.id, parts: o.extents(nil)}}
 	}
@@ -311,8 +312,7 @@ func (o *object) alive() bool { return o.readable(0) }
 
 // readable is alive, and whether the master may let readers rely on a copy at an instant.
 func (o *object) readable(at journal.Instant) bool {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return o.seg.Readable(at)
 	}
@@ -326,8 +326,7 @@ func (o *object) readable(at journal.Instant) bool {
 
 // footprint is what the object occupies of memory, over all copies.
 func (o *object) footprint() uint64 {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		if o.seg.OnTier() {
 			return 0
@@ -354,8 +353,7 @@ func (r *replica) onTier() bool { return r.parts[0].Seg.OnTier() }
 
 // inMemory reports whether a copy lies in memory. Targets of a copy in progress do not count.
 func (o *object) inMemory() bool {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return !o.seg.OnTier()
 	}
@@ -364,8 +362,7 @@ func (o *object) inMemory() bool {
 
 // onTiers reports whether a copy lies in a storage tier. Targets of a copy in progress do not count.
 func (o *object) onTiers() bool {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return o.seg.OnTier()
 	}
@@ -374,13 +371,11 @@ func (o *object) onTiers() bool {
 
 // stored reports whether a copy in a storage tier can be read.
 func (o *object) stored() bool {
-	var buf pair
-	return slices.ContainsFunc(o.several(&buf), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
+	return slices.ContainsFunc(o.several(), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
 }
 
 func (o *object) extents(dst []segments.Extent) []segments.Extent {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)})
 	}
@@ -408,8 +403,7 @@ func (o *object) copying() bool { m := o.rest(); return m != nil && m.task != ni
 
 // mounted reports whether a copy is there, also where its segment is absent.
 func (o *object) mounted() bool {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return o.seg.Alive()
 	}
@@ -419,8 +413,7 @@ func (o *object) mounted() bool {
 // describe appends the copies that are alive, without the targets of a copy in progress. With an instant other than 0
 // it leaves out those that readers may not rely on then.
 func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at journal.Instant) []model.Replica {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		if o.seg.Readable(at) {
 			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size())})

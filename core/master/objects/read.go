@@ -165,8 +165,7 @@ func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) 
 }
 
 func (o *object) on(segment string) bool {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		return o.seg.Name == segment
 	}

@@ -11,8 +11,7 @@ import (
 
 // recordBegin records that a put got memory.
 func (o *object) recordBegin(writer model.ClientID) {
-	var buf pair
-	if copies := o.several(&buf); copies != nil {
+	if copies := o.several(); copies != nil {
 		for i := range copies {
 			o.recordCopy(&copies[i], writer, 0)
 		}
@@ -49,8 +48,7 @@ func (o *object) describeLedger(writer model.ClientID, flags ledger.Flags) ledge
 
 // recordCommit records that an object is complete.
 func (t *Table) recordCommit(o *object) {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		o.seg.Ledger.Commit(ledger.Put(o.id), t.ending(o))
 	}

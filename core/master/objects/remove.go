@@ -92,7 +92,6 @@ func (t *Table) shed(i int, s *shard, o *object, bin *Bin, match func(replica) b
 // no other. It returns how many objects went. What lies on live segments, as pieces of a
 // striped copy may, is in the bin.
 func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
-	var buf pair
 	next = t.walk(at, func(i int, s *shard, o *object) {
 		if !o.mounted() {
 			bin.whole(o, s.unfinished[o.slot()])
@@ -100,7 +99,7 @@ func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
 			gone++
 			return
 		}
-		for _, r := range o.several(&buf) {
+		for _, r := range o.several() {
 			if !r.mounted() {
 				t.shed(i, s, o, bin, func(r replica) bool { return !r.mounted() })
 				break

@@ -74,8 +74,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 // intact is how many copies an object has of which at least one is alive, 0 when another
 // one is dead or lies in a storage tier: then the object is placed anew.
 func (o *object) intact() int {
-	var buf pair
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		if o.seg.OnTier() {
 			return 0
@@ -92,11 +91,10 @@ func (o *object) intact() int {
 
 // renumber gives the copies new IDs, since their bytes will be others.
 func (t *Table) renumber(o *object) {
-	var buf pair
 	for _, e := range o.extents(nil) {
 		e.Seg.Ledger.Gone(e.Put)
 	}
-	copies := o.several(&buf)
+	copies := o.several()
 	if copies == nil {
 		o.id = t.copies.Add(1)
 	}

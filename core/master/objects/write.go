@@ -139,10 +139,9 @@ func (t *Table) number(r *replica) {
 
 // begin enters an object as being written. The caller holds the lock of the shard.
 func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
-	var buf pair
 	head := len(dst)
 	dst = o.describe(dst, model.ReplicaProcessing, 0)
-	if o.several(&buf) != nil && len(dst) > head {
+	if o.several() != nil && len(dst) > head {
 		o.rest().put = dst[head].ID
 	}
 	t.count.Add(1)

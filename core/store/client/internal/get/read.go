@@ -181,25 +181,29 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 	return late
 }
 
-// ask appends the requests that read an item, or the steps of it that are staged.
+// ask appends the requests that read an item, or the steps of it that are staged. It allocates nothing for an item in memory.
 func (c *Call) ask(reqs []transfer.Request, it *Item, deadline time.Time) []transfer.Request {
-	read := func(fs []store.Fragment, from *model.Replica, l fragment.Layout) {
-		if it.cover.parts != nil {
-			reqs = c.grains.Requests(reqs, transport.Read, fs, from, deadline, l, true)
-		} else {
-			reqs = fragment.Requests(reqs, transport.Read, fs, from, deadline, c.r.verifiable(it))
-		}
+	if onTier(it) {
+		return c.askSteps(reqs, it, deadline)
 	}
-	if !onTier(it) {
-		read(it.wanted(), it.replica(), fragment.Layout{Grain: it.cover.grain})
-		return reqs
-	}
+	return c.askFor(reqs, it, it.wanted(), it.replica(), fragment.Layout{Grain: it.cover.grain}, deadline)
+}
+
+func (c *Call) askSteps(reqs []transfer.Request, it *Item, deadline time.Time) []transfer.Request {
 	for s := range it.staged {
 		s.first = len(reqs)
-		read(s.parts, &s.at, s.layout)
+		reqs = c.askFor(reqs, it, s.parts, &s.at, s.layout, deadline)
 		s.end = len(reqs)
 	}
 	return reqs
+}
+
+// askFor appends the requests that read parts of an item.
+func (c *Call) askFor(reqs []transfer.Request, it *Item, parts []store.Fragment, from *model.Replica, l fragment.Layout, deadline time.Time) []transfer.Request {
+	if it.cover.parts != nil {
+		return c.grains.Requests(reqs, transport.Read, parts, from, deadline, l, true)
+	}
+	return fragment.Requests(reqs, transport.Read, parts, from, deadline, c.r.verifiable(it))
 }
 
 // coverAll makes the covers of items that need one, and returns the items that can be read.
