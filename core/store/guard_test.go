@@ -55,11 +55,19 @@ func (w writer) revoke(key model.Key, quarantined bool) {
 	require.NoError(w.t, out[0])
 }
 
-// write writes a value, which begins off bytes behind the start of a replica.
+// write writes a value, which begins off bytes behind the start of a replica. On a slow machine the peer may give a request up,
+// and the engine backs off.
 func (w writer) write(r model.Replica, off int, value []byte) error {
-	return w.engine.Transfer(context.Background(), []transfer.Request{{
-		Kind: transport.Write, Local: value, Peer: r.Endpoint, Addr: r.Address + uint64(off), Deadline: time.Now().Add(time.Minute),
-	}})[0].Err
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := w.engine.Transfer(context.Background(), []transfer.Request{{
+			Kind: transport.Write, Local: value, Peer: r.Endpoint, Addr: r.Address + uint64(off), Deadline: deadline,
+		}})[0].Err
+		if !errs.Is(err, errs.UnavailableInCurrentStatus) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // refused waits until the memory of a put, which ended a moment ago, takes no write, and requires that other bytes do
