@@ -305,6 +305,10 @@ func TestDeviceMoods(t *testing.T) {
 			}
 		}
 		t.Logf("%d reads were right, %d refused", right, refused)
+		d.works()
+		if err := r.Stop(t.Context()); err != nil { // A sync may have failed before.
+			require.Equal(t, errs.FileWriteFail, errs.CodeOf(err))
+		}
 		require.NotZero(t, right)
 		require.NotZero(t, refused)
 	}, "-O", "^has_journal")
