@@ -322,13 +322,6 @@ func (d *Disk) forgotten(puts []ledger.Put, err error) {
 	signal(d.wake)
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Lost returns the puts that the ledger calls complete and of which the tier has no record.
 func (d *Disk) Lost() (lost []ledger.Put) {
 	d.mu.Lock()

@@ -152,3 +152,10 @@ func (q *queue) abandon(err error) {
 	}
 	clear(q.waiting)
 }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -20,7 +20,7 @@ type Rules struct {
 	Seq uint64
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
-	// Save spares what a storage tier has yet to get, and with Mark has its node save it. It counts with Table.SaveOnEvict.
+	// Save retains objects that no storage tier has yet, and with Mark has its node save it. It counts with Table.SaveOnEvict.
 	Save, Mark bool
 }
 
