@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 )
@@ -18,18 +21,23 @@ import (
 // grpcConn is the connection to a master that does not speak package lean.
 type grpcConn struct {
 	*grpc.ClientConn
+	// resolver tells the library of one address, the number of the redirect: dial knows the real ones, which the
+	// standard resolver resolves anew with every attempt. Another number ends the wait before the next attempt.
+	resolver *manual.Resolver
 
-	mu      sync.Mutex
-	addrs   []string
-	nowhere error
-	conns   map[*grpcSocket]struct{}
+	mu        sync.Mutex
+	addrs     []string
+	nowhere   error
+	redirects int
+	conns     map[*grpcSocket]struct{}
 }
 
 // newGRPC makes a connection to name, host:port or what stands for the addresses of a later redirect.
 func newGRPC(name string, addrs []string, connectTimeout, maxRetryDelay time.Duration) (*grpcConn, error) {
-	g := &grpcConn{addrs: addrs, conns: map[*grpcSocket]struct{}{}}
-	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
-	conn, err := grpc.NewClient("passthrough:///"+name,
+	g := &grpcConn{resolver: manual.NewBuilderWithScheme("redirected"), addrs: addrs, conns: map[*grpcSocket]struct{}{}}
+	g.resolver.InitialState(redirectState(0))
+	conn, err := grpc.NewClient("redirected:///"+name,
+		grpc.WithResolvers(g.resolver),
 		grpc.WithContextDialer(g.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
@@ -61,13 +69,25 @@ func (g *grpcConn) Invoke(ctx context.Context, method string, args, reply any, o
 func (g *grpcConn) redirect(nowhere error, addrs ...string) {
 	g.mu.Lock()
 	g.addrs, g.nowhere = addrs, nowhere
+	connected := false
 	for s := range g.conns {
-		if len(addrs) == 0 || s.addr != addrs[0] {
+		if len(addrs) > 0 && s.addr == addrs[0] {
+			connected = true
+		} else {
 			_ = s.Conn.Close() // The library notices, and forgets the socket by Close.
 		}
 	}
+	if !connected {
+		g.redirects++
+	}
+	state := redirectState(g.redirects)
 	g.mu.Unlock()
-	g.ResetConnectBackoff()
+	g.resolver.UpdateState(state)
+}
+
+// redirectState is what the library hears of the n-th redirect.
+func redirectState(n int) resolver.State {
+	return resolver.State{Addresses: []resolver.Address{{Addr: strconv.Itoa(n)}}}
 }
 
 // dial connects to the first of the addresses that can be reached.
