@@ -101,7 +101,8 @@ type PingReply struct {
 	Status ClientStatus
 	// ViewVersion is the number of the leadership view, 0 without high availability.
 	ViewVersion uint64
-	// Epoch is that of the master, of several cells the lowest one; see PutEpoch. 0 from one that has none.
+	// Epoch is that of the master, of several cells the lowest one, where a cell that is silent counts with its last one; see
+	// PutEpoch. 0 from a master that has none, and before all cells have answered.
 	Epoch uint64
 	// Tiers says how nodes use their storage tiers, nil from a master that takes none.
 	Tiers *TierPolicy

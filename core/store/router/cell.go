@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type cell struct {
 	unled   time.Time // since when no master takes calls, zero while one does
 	// heard is when the last ping was sent that the master answered, by the clock of package boottime; zero before the first.
 	heard time.Time
+	// epoch is that of the last ping that the master answered. No later master of the cell has a lower one.
+	epoch uint64
 	// silent: the master has answered no ping for so long that puts of this process have no right to write there any more.
 	silent bool
 }
@@ -242,11 +245,22 @@ func (c *cell) checked(ctx context.Context, err error) error {
 	return err
 }
 
-// hear notes that the master has answered a ping that was sent at a time.
-func (c *cell) hear(sent time.Time) {
+// hear notes that the master of an epoch has answered a ping that was sent at a time.
+func (c *cell) hear(sent time.Time, epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard, c.silent = sent, false
+	c.heard, c.silent, c.epoch = sent, false, max(c.epoch, epoch)
+}
+
+// lowestEpoch returns the lowest epoch that a master of the cells may have now or later, 0 before all have answered a ping.
+func lowestEpoch(list []*cell) uint64 {
+	lowest := uint64(math.MaxUint64)
+	for _, c := range list {
+		c.mu.Lock()
+		lowest = min(lowest, c.epoch)
+		c.mu.Unlock()
+	}
+	return lowest
 }
 
 // longSilence is after how long without a ping that was answered a process makes no more puts in a cell. It is longer than the

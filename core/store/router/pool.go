@@ -64,7 +64,7 @@ func (r *Router) Ping(ctx context.Context, client model.ClientID, report model.P
 			reply, err := c.master.Ping(ctx, client, report)
 			out.Cells[i] = model.CellPing{Status: reply.Status, Epoch: reply.Epoch, Err: c.checked(ctx, err)}
 			if err == nil {
-				c.hear(sent)
+				c.hear(sent, reply.Epoch)
 			}
 		})
 	}
@@ -75,11 +75,6 @@ func (r *Router) Ping(ctx context.Context, client model.ClientID, report model.P
 		p := &out.Cells[i]
 		switch {
 		case p.Err == nil:
-			if answered {
-				out.Epoch = min(out.Epoch, p.Epoch)
-			} else {
-				out.Epoch = p.Epoch
-			}
 			answered = true
 			out.Status = max(out.Status, p.Status) // ClientNeedRemount is more than ClientOK.
 		case failed == nil:
@@ -92,6 +87,7 @@ func (r *Router) Ping(ctx context.Context, client model.ClientID, report model.P
 	if !answered {
 		return model.PingReply{}, failed
 	}
+	out.Epoch = lowestEpoch(list)
 	return out, nil
 }
 

@@ -570,6 +570,40 @@ func TestPingsOfSeveralCells(t *testing.T) {
 	})
 }
 
+// TestThePoolHasNoEpochBeforeAllCellsHave: a process says of the lowest epoch that its earlier puts are over. A cell that has
+// not answered yet may have a lower one, and one that has fallen silent keeps its own.
+func TestThePoolHasNoEpochBeforeAllCellsHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3
+		r, gates := gated(t, n)
+		var epochs []uint64
+		for _, g := range gates {
+			one, err := g.Master.Ping(t.Context(), clientID, model.PingReport{})
+			require.NoError(t, err)
+			require.NotZero(t, one.Epoch)
+			epochs = append(epochs, one.Epoch)
+		}
+		last := slices.Index(epochs, slices.Min(epochs))
+		epoch := func() uint64 {
+			reply, err := r.Ping(t.Context(), clientID, model.PingReport{})
+			require.NoError(t, err)
+			require.Positive(t, reply.Newest())
+			return reply.Epoch
+		}
+		gates[last].set(errCut, nil)
+		require.Zero(t, epoch())
+		time.Sleep(time.Minute)
+		require.Zero(t, epoch(), "the cell is down")
+		gates[last].set(nil, nil)
+		require.Eventually(t, func() bool { return epoch() == epochs[last] }, time.Minute, time.Second)
+		gates[last].set(errCut, nil)
+		for range 60 {
+			require.Equal(t, epochs[last], epoch())
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // TestNodesAttachAtTheCells: the Router has no ledgers, so that a node that does not know the cells mounts without.
 func TestNodesAttachAtTheCells(t *testing.T) {
 	synctest.Test(t, nodesAttachAtTheCells)
