@@ -1,0 +1,280 @@
+package wheels
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Error codes of upstream.
+const (
+	noSpace  = -200
+	notFound = -704
+	leased   = -706
+)
+
+// pool is a master with two clients of one version that have memory.
+type pool struct {
+	version string
+	master  *master
+	a, b    *client
+}
+
+// TestCalls: each version makes every call.
+func TestCalls(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			wheels(t)
+			p := &pool{version: version, master: startMaster(t, version)}
+			if !run(t, version, "set-up without memory", p.setupWithout) || !run(t, version, "set-up with memory", p.setupWith(t)) {
+				return
+			}
+			run(t, version, "put and get", p.putAndGet)
+			run(t, version, "two clients", p.twoClients)
+			run(t, version, "batches", p.batches)
+			run(t, version, "multi buffers", p.multiBuffers)
+			run(t, version, "exist", p.exist)
+			run(t, version, "remove", p.remove)
+			run(t, version, "replicas", p.replicas)
+			if since(version, "0.3.10.post2") {
+				run(t, version, "copy", p.copy)
+				run(t, version, "ranges", p.ranges)
+				run(t, version, "upsert", p.upsert)
+			}
+			run(t, version, "close", p.close)
+		})
+	}
+}
+
+// wheels skips a test where there are no wheels.
+func wheels(t *testing.T) {
+	t.Helper()
+	if absent != "" {
+		t.Skip(absent)
+	}
+}
+
+// setupWithout: a client that gives no memory finds an empty pool.
+func (p *pool) setupWithout(c *check) {
+	u := startClient(c, p.version, p.master, 0)
+	require.Empty(c, p.master.segments(c))
+	require.Equal(c, []int{0}, u.exist(c, "is_exist", "nothing"))
+	require.Equal(c, []*value{nil}, u.get(c, "get", objects("nothing", 1, 10)))
+	rc := u.put(c, "put", nil, objects("nowhere", 1, 10))
+	require.Equal(c, []int{noSpace}, rc)
+	u.close(c)
+}
+
+// setupWith: the segments of two clients are in the pool. The clients end with t.
+func (p *pool) setupWith(t *testing.T) func(c *check) {
+	return func(c *check) {
+		p.a = startClient(t, p.version, p.master, segment)
+		require.Equal(c, []string{p.a.name}, p.master.segments(c))
+		used, capacity := p.master.space(c, p.a.name)
+		require.Zero(c, used)
+		require.Equal(c, segment, capacity)
+		p.b = startClient(t, p.version, p.master, segment)
+		names := []string{p.a.name, p.b.name}
+		slices.Sort(names)
+		require.Equal(c, names, p.master.segments(c))
+	}
+}
+
+// empty removes all objects and looks that their memory is free.
+func (p *pool) empty(c *check) {
+	c.Helper()
+	p.a.remove(c, "remove_all", true)
+	until(c, "the memory of removed objects is free", func() bool { return p.master.used(c) == 0 })
+}
+
+// putAndGet: sizes from 1 B to 15 MiB, by each way to put and to get.
+func (p *pool) putAndGet(c *check) {
+	sizes := []int{1, 7, 4095, 64 << 10, 1<<20 + 3, 15 << 20}
+	for _, how := range []string{"put", "put_from", "put_parts"} {
+		some := objects("one/"+how, 1, sizes...)
+		if how == "put_parts" {
+			some = some[1:] // A part has to have bytes.
+		}
+		p.a.mustPut(c, how, nil, some)
+		for _, how := range []string{"get", "get_into", "get_buffer"} {
+			p.b.mustGet(c, how, some)
+		}
+		keys, lengths := columns(some)
+		require.Equal(c, lengths, p.b.call(c, map[string]any{"call": "sizes", "keys": keys}).RCs)
+	}
+	first := objects("one/put", 1, sizes...)
+	p.b.mustPut(c, "put", nil, objects("one/put", 2, sizes...))
+	p.a.mustGet(c, "get", first) // An object that is there stays what it is.
+	p.empty(c)
+}
+
+// twoClients: each reads what the other put, wherever it lies, and a third one without memory
+// does both.
+func (p *pool) twoClients(c *check) {
+	third := startClient(c, p.version, p.master, 0)
+	all := []*client{p.a, p.b, third}
+	var put [][]object
+	for i, u := range all {
+		for j, node := range []*client{p.a, p.b} {
+			some := objects(fmt.Sprintf("two/%d/%d", i, j), 1, 100, 70_000, 2<<20)
+			u.mustPut(c, "put_from", map[string]any{"preferred_segment": node.name}, some)
+			put = append(put, some)
+		}
+	}
+	for _, u := range all {
+		for _, some := range put {
+			u.mustGet(c, "get_into", some)
+		}
+	}
+	third.close(c)
+	p.empty(c)
+}
+
+// batches: of many sizes, of some that are not there, and so large that counts need two bytes.
+func (p *pool) batches(c *check) {
+	var sizes []int
+	for i := range 40 {
+		sizes = append(sizes, 1+i*i*97)
+	}
+	for _, how := range []string{"put_batch", "batch_put_from"} {
+		some := objects("batch/"+how, 1, sizes...)
+		p.a.mustPut(c, how, nil, some)
+		for _, how := range []string{"get_batch", "batch_get_into", "batch_get_buffer"} {
+			p.b.mustGet(c, how, some)
+		}
+		mixed := []object{some[3], {"batch/missing", 1, 10}, some[5]}
+		for _, how := range []string{"batch_get_into", "batch_get_buffer"} {
+			require.Equal(c, []*value{some[3].value(), nil, some[5].value()}, p.b.get(c, how, mixed), how)
+		}
+	}
+	many := objects("batch/many", 1, slices.Repeat([]int{300}, 300)...)
+	p.a.mustPut(c, "batch_put_from", nil, many)
+	p.b.mustGet(c, "batch_get_into", many)
+	require.Equal(c, slices.Repeat([]int{0}, 300), p.a.put(c, "batch_put_from", nil, many), "what is there stays")
+	p.empty(c)
+}
+
+// multiBuffers: objects of which each is put from two buffers and got into two.
+func (p *pool) multiBuffers(c *check) {
+	some := objects("multi", 1, 3, 5000, 300_001, 1<<20)
+	p.a.mustPut(c, "batch_put_from_multi_buffers", nil, some)
+	p.b.mustGet(c, "batch_get_into_multi_buffers", some)
+	p.b.mustGet(c, "get_into", some)
+	p.empty(c)
+}
+
+func (p *pool) exist(c *check) {
+	some := objects("exist", 1, 10, 20)
+	p.a.mustPut(c, "put", nil, some)
+	for _, how := range []string{"is_exist", "batch_is_exist"} {
+		require.Equal(c, []int{1, 0, 1}, p.b.exist(c, how, some[0].key, "exist/no", some[1].key), how)
+	}
+	p.a.remove(c, "remove", true, some[0].key)
+	require.Equal(c, []int{0, 1}, p.b.exist(c, "batch_is_exist", some[0].key, some[1].key))
+	p.empty(c)
+}
+
+// remove: what is not there, what a read protects and for how long, and the ways to remove many.
+func (p *pool) remove(c *check) {
+	some := objects("remove", 1, slices.Repeat([]int{1000}, 10)...)
+	key := func(i int) string { return some[i].key }
+	p.a.mustPut(c, "batch_put_from", nil, some)
+	p.b.mustGet(c, "get_into", some[:1])
+	require.Equal(c, []int{leased, 0, notFound}, p.a.remove(c, "remove", false, key(0), key(1), "remove/no"))
+	require.Equal(c, []int{1}, p.a.remove(c, "remove_by_regex", false, "^remove/[23]$")[:1], "remove_by_regex counts")
+	until(c, "the lease of a read is over", func() bool {
+		rc := p.a.remove(c, "remove", false, key(0))[0]
+		require.Contains(c, []int{leased, 0}, rc)
+		return rc == 0
+	})
+	require.Equal(c, []int{0}, p.a.remove(c, "remove", true, key(4)))
+	if since(p.version, "0.3.10.post2") {
+		require.Equal(c, []int{0, notFound}, p.a.remove(c, "batch_remove", true, key(5), key(4)))
+		p.a.mustPut(c, "put", nil, some[5:6])
+	}
+	p.b.mustGet(c, "get_into", some[5:6])
+	require.Equal(c, []int{4}, p.a.remove(c, "remove_all", false), "remove_all leaves what is read")
+	require.Equal(c, []int{1}, p.a.remove(c, "remove_all", true))
+	require.Equal(c, slices.Repeat([]int{0}, 10), p.b.exist(c, "batch_is_exist", key(0), key(1), key(2), key(3), key(4), key(5), key(6), key(7), key(8), key(9)))
+	p.empty(c)
+}
+
+// replicas: two of an object lie in two segments, one lies where its put preferred, and each is
+// described.
+func (p *pool) replicas(c *check) {
+	some := objects("replicas", 1, 10, 1<<20)
+	p.a.mustPut(c, "put_from", map[string]any{"replica_num": 2}, some)
+	one := objects("replicas/preferred", 1, 5000)
+	p.a.mustPut(c, "put_from", map[string]any{"preferred_segment": p.b.name}, one)
+	for _, how := range []string{"get_replica_desc", "batch_get_replica_desc"} {
+		got := p.b.replicas(c, how, some[0].key, some[1].key, "replicas/no", one[0].key)
+		for i, o := range some {
+			require.Len(c, got[i], 2, how)
+			assert.ElementsMatch(c, []string{p.a.name, p.b.name}, []string{got[i][0].Endpoint, got[i][1].Endpoint}, how)
+			for _, r := range got[i] {
+				assert.Equal(c, replica{Complete: true, Endpoint: r.Endpoint, Size: o.size}, r, how)
+			}
+		}
+		require.Empty(c, got[2], how)
+		require.Equal(c, []replica{{Complete: true, Endpoint: p.b.name, Size: one[0].size}}, got[3], how)
+	}
+	p.empty(c)
+}
+
+// copy: a task copies an object to the other segment. The client that owns the first one does it.
+func (p *pool) copy(c *check) {
+	o := objects("copy", 1, 500_000)
+	p.a.mustPut(c, "put_from", map[string]any{"preferred_segment": p.a.name}, o)
+	a := p.b.call(c, map[string]any{"call": "copy", "key": o[0].key, "targets": []string{p.b.name}})
+	require.Equal(c, []int{0}, a.RCs)
+	require.Equal(c, "SUCCESS", a.Name)
+	got := p.b.replicas(c, "get_replica_desc", o[0].key)[0]
+	require.Len(c, got, 2)
+	require.ElementsMatch(c, []string{p.a.name, p.b.name}, []string{got[0].Endpoint, got[1].Endpoint})
+	p.b.mustGet(c, "get", o)
+	p.empty(c)
+}
+
+// ranges of an object are what lies there in the whole of it.
+func (p *pool) ranges(c *check) {
+	o := objects("ranges", 1, 1<<20)[0]
+	p.a.mustPut(c, "put_from", nil, []object{o})
+	offsets, sizes := []int{0, 1000, 1<<20 - 7}, []int{1, 70_000, 7}
+	a := p.b.call(c, map[string]any{"call": "ranges", "key": o.key, "offsets": offsets, "sizes": sizes})
+	require.Equal(c, sizes, a.RCs)
+	whole := o.content()
+	for i, v := range a.Values {
+		require.Equal(c, digest(whole[offsets[i]:][:sizes[i]]), v, "%d bytes at %d", sizes[i], offsets[i])
+	}
+	p.empty(c)
+}
+
+// upsert: of a new key, of the same size, of another one, and of many.
+func (p *pool) upsert(c *check) {
+	for _, how := range []string{"upsert", "upsert_from", "upsert_parts", "upsert_batch", "batch_upsert_from"} {
+		for generation, size := range []int{1000, 1000, 70_000, 10} {
+			some := objects("upsert/"+how, generation+1, size, 2*size)
+			p.a.mustPut(c, how, nil, some)
+			p.b.mustGet(c, "get", some)
+		}
+	}
+	p.a.remove(c, "remove_all", true)
+}
+
+// close: the segment of a client that closes leaves the pool with what lies there, and the other
+// one goes on.
+func (p *pool) close(c *check) {
+	there, here := objects("close/b", 1, 1000, 100_000), objects("close/a", 1, 1000, 100_000)
+	p.a.mustPut(c, "put_from", map[string]any{"preferred_segment": p.b.name}, there)
+	p.a.mustPut(c, "put_from", map[string]any{"preferred_segment": p.a.name}, here)
+	p.b.close(c)
+	until(c, "the segment has left", func() bool { return slices.Equal([]string{p.a.name}, p.master.segments(c)) })
+	require.Equal(c, []*value{nil, nil}, p.a.get(c, "get", there))
+	p.a.mustGet(c, "get", here)
+	p.a.mustPut(c, "put", nil, objects("close/new", 1, 1000))
+	p.a.close(c)
+	until(c, "no segment is left", func() bool { return len(p.master.segments(c)) == 0 })
+}
