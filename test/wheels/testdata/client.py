@@ -144,7 +144,7 @@ def remove(keys, how, force):
 
 def replica(r):
     b = r.get_memory_descriptor().buffer_descriptor
-    return {"complete": r.status.name == "COMPLETE", "endpoint": b.transport_endpoint, "size": b.size_}
+    return {"complete": r.status.name == "COMPLETE", "endpoint": b.transport_endpoint, "size": b.size}
 
 
 def replicas(keys, how):
