@@ -15,7 +15,7 @@ const (
 	leased   = -706
 )
 
-// pool is a master with two clients of one version that have memory.
+// pool is a master, and two clients of one version that have memory.
 type pool struct {
 	version string
 	master  *master
@@ -38,6 +38,7 @@ func TestCalls(t *testing.T) {
 			run(t, version, "exist", p.exist)
 			run(t, version, "remove", p.remove)
 			run(t, version, "replicas", p.replicas)
+			run(t, version, "configuration", p.configuration)
 			if since(version, "0.3.10.post2") {
 				run(t, version, "copy", p.copy)
 				run(t, version, "ranges", p.ranges)
@@ -230,6 +231,42 @@ func (p *pool) replicas(c *check) {
 		require.Empty(c, got[2], how)
 	}
 	p.b.mustGet(c, "get", some)
+	p.empty(c)
+}
+
+// configuration: each setting of a put that a version has is taken, by single puts and batches.
+func (p *pool) configuration(c *check) {
+	configs := []map[string]any{
+		{"preferred_segments": []string{p.b.name, p.a.name}}, {"replica_num": 2, "preferred_segments": []string{p.b.name}},
+	}
+	if since(p.version, "0.3.13.post1") {
+		configs = append(configs, map[string]any{"soft_pin_action": "ENABLE"}, map[string]any{"soft_pin_action": "ENABLE", "soft_pin_ttl_ms": 60_000})
+	} else {
+		configs = append(configs, map[string]any{"with_soft_pin": true})
+	}
+	if since(p.version, "0.3.10.post2") {
+		configs = append(configs, map[string]any{"with_hard_pin": true})
+	}
+	if since(p.version, "0.3.11.post1") {
+		configs = append(configs, map[string]any{"data_type": "TENSOR"})
+	}
+	if since(p.version, "0.3.12.post1") {
+		configs = append(configs, map[string]any{"group_ids": []string{"page", "page"}})
+	}
+	for i, config := range configs {
+		some := objects(fmt.Sprintf("configuration/%d", i), 1, 1000, 2000)
+		p.a.mustPut(c, "batch_put_from", config, some)
+		p.b.mustGet(c, "batch_get_into", some)
+		if config["group_ids"] == nil { // One for each object.
+			one := objects(fmt.Sprintf("configuration/one/%d", i), 1, 3000)
+			p.a.mustPut(c, "put", config, one)
+			p.b.mustGet(c, "get", one)
+		}
+	}
+	together := objects("configuration/together", 1, 1000, 2000) // Upstream's client takes this setting there only.
+	p.a.mustPut(c, "batch_put_from_multi_buffers", map[string]any{"prefer_alloc_in_same_node": true}, together)
+	p.b.mustGet(c, "batch_get_into", together)
+	c.notef("%d settings", len(configs)+1)
 	p.empty(c)
 }
 

@@ -28,6 +28,15 @@ func loads() [][]string {
 	return out
 }
 
+// together names a pool by the versions of its nodes.
+func together(members []string) string {
+	name := strings.Join(slices.Compact(slices.Clone(members)), "+")
+	if !control {
+		name += "+ours"
+	}
+	return name
+}
+
 // TestMixed: nodes of two versions and of ours, and every client reads what every other one wrote.
 // With upstream's masters all are of one version.
 func TestMixed(t *testing.T) {
@@ -45,11 +54,8 @@ func TestMixed(t *testing.T) {
 		members = members[:1]
 	}
 	for _, m := range members {
-		version := strings.Join(m, "+")
-		if !control {
-			version = "ours+" + version
-		}
-		run(t, version, "mixed pool", func(c *check) { mixed(c, m) })
+		name := together(m)
+		t.Run(name, func(t *testing.T) { run(t, name, "mixed pool", func(c *check) { mixed(c, m) }) })
 	}
 }
 
@@ -97,9 +103,9 @@ func mixed(c *check, members []string) {
 // fails, and no memory is lost.
 func TestLoad(t *testing.T) {
 	wheels(t)
-	for _, members := range loads() {
-		version := strings.Join(slices.Compact(slices.Clone(members)), "+")
-		run(t, version, "random load", func(c *check) { load(c, members) })
+	for _, m := range loads() {
+		name := together(m)
+		t.Run(name, func(t *testing.T) { run(t, name, "random load", func(c *check) { load(c, m) }) })
 	}
 }
 
@@ -127,7 +133,7 @@ func load(c *check, members []string) {
 	}
 	limit := loadTime(c)
 	for i, u := range clients {
-		u.send(c, map[string]any{"call": "load", "me": i, "clients": len(clients), "keys": 240, "seed": i, "seconds": limit.Seconds()})
+		u.send(c, map[string]any{"call": "load", "me": i, "clients": len(clients), "keys": 640, "seed": i, "seconds": limit.Seconds()})
 	}
 	total := map[string]int{}
 	var faults []string

@@ -12,12 +12,12 @@ import random
 import sys
 import time
 
-from mooncake.store import MooncakeDistributedStore, ReplicateConfig
+from mooncake import store as package
 
 AREA = 48 << 20
 NO_SPACE, NOT_READY, NOT_FOUND, LEASED, LATE = -200, -703, -704, -706, -707
 
-store = MooncakeDistributedStore()
+store = package.MooncakeDistributedStore()
 area = mmap.mmap(-1, AREA, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 view = memoryview(area)
 base = ctypes.addressof(ctypes.c_ubyte.from_buffer(area))
@@ -35,8 +35,11 @@ def digest(value):
 
 
 def configured(config):
-    c = ReplicateConfig()
+    c = package.ReplicateConfig()
+    enums = {"soft_pin_action": "SoftPinAction", "data_type": "ObjectDataType"}
     for name, value in (config or {}).items():
+        if name in enums:
+            value = getattr(getattr(package, enums[name]), value)
         setattr(c, name, value)
     return c
 
