@@ -1,0 +1,152 @@
+// Package service has what the calls of upstream's clients do on a store.Master. It decodes their
+// requests, makes calls of the master, and encodes the answers in the shape of the client's version.
+//
+// Upstream's clients differ from those of this project in four respects. They read and write an object in
+// one piece, over tcp or rdma only. They read the first replica they are told and no other. They compute
+// no checksum that this project knows. And they never say that they have stopped to write. So every
+// call that this package makes has model.Caller.Upstream set.
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+// Service answers the calls of upstream's clients. Safe for concurrent use.
+type Service struct {
+	master store.Master
+	log    *slog.Logger
+}
+
+// New makes a Service over a master.
+func New(m store.Master, log *slog.Logger) *Service { return &Service{master: m, log: log} }
+
+// Peer is the client that makes a call.
+type Peer interface {
+	// Narrow notes a request that clients of these versions send, and returns the one of them to answer as.
+	Narrow(request calls.Versions) calls.Version
+}
+
+// Errors of Answer, for calls that have no response.
+var (
+	// ErrUnsupported: no function has that number, or no version that is served sends such a request.
+	ErrUnsupported = errors.New("the call is not served")
+	// ErrUndecodable: the request has the right shape and a wrong length.
+	ErrUndecodable = errors.New("the request cannot be decoded")
+	// ErrFailed: the call failed, and its response has no place for an error code.
+	ErrFailed = errors.New("the call failed")
+)
+
+// Answer decodes the request of a function, which is body, and appends the response to out. It keeps neither.
+// ErrUnsupported, ErrUndecodable or ErrFailed is in the chain of the error.
+func (s *Service) Answer(ctx context.Context, peer Peer, function uint32, body, out []byte) ([]byte, error) {
+	f := functions[function]
+	if f == nil {
+		return out, errs.WithHint(errs.Wrap(errs.UnavailableInCurrentMode, "upstream: call", ErrUnsupported),
+			"no function of upstream's releases 0.3.9 to 0.3.13.post1 has the number %08x", function)
+	}
+	return f(ctx, s, peer, body, out)
+}
+
+// function answers the calls of a function.
+type function func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error)
+
+// functions are all functions by their numbers.
+var functions = map[uint32]function{}
+
+// serve makes do what answers a function.
+func serve[Q, R any](f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) R) {
+	serveFailing(f, func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error) { return do(s, ctx, v, q), nil })
+}
+
+// serveFailing is serve for a function whose response has no place for an error code.
+func serveFailing[Q, R any](f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error)) {
+	op := "upstream: " + f.Name()
+	functions[f.ID()] = func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error) {
+		var q Q
+		versions, err := f.DecodeRequest(body, &q)
+		switch {
+		case versions == 0:
+			return out, errs.Wrap(errs.InvalidVersion, op, errors.Join(ErrUnsupported, err))
+		case err != nil:
+			return out, errs.Wrap(errs.DeserializeFail, op, errors.Join(ErrUndecodable, err))
+		}
+		v := peer.Narrow(versions)
+		r, err := do(s, ctx, v, &q)
+		if err != nil {
+			return out, errs.Wrap(errs.CodeOf(err), op, errors.Join(ErrFailed, err))
+		}
+		return f.AppendResponse(out, v, &r, false)
+	}
+}
+
+// caller is who makes a call. Reads name no client.
+func caller(client model.ClientID, tenant string) model.Caller {
+	return model.Caller{Client: client, Tenant: tenant, Upstream: true}
+}
+
+// void is the answer of a call without a result.
+func void(v calls.Version, err error) calls.Expected[calls.Void] {
+	return calls.Expected[calls.Void]{Code: codeOf(v, err)}
+}
+
+// value is the answer of a call with a result.
+func value[T any](v calls.Version, x T, err error) calls.Expected[T] {
+	if err != nil {
+		return calls.Expected[T]{Code: codeOf(v, err)}
+	}
+	return calls.Expected[T]{Value: x}
+}
+
+// voids are the answers for the items of a batch.
+func voids(v calls.Version, each []error) []calls.Expected[calls.Void] {
+	out := make([]calls.Expected[calls.Void], len(each))
+	for i, err := range each {
+		out[i] = void(v, err)
+	}
+	return out
+}
+
+// most is how many items one call of the master takes. Upstream's clients send more.
+const most = 1 << 14
+
+// inPieces makes a call for all items, in pieces that the master takes. The error of a call is that of each of its items.
+func inPieces[In, Out any](items []In, call func([]In) ([]Out, error), failed func(error) Out) []Out {
+	out := make([]Out, 0, len(items))
+	for len(items) > 0 {
+		piece := items[:min(len(items), most)]
+		items = items[len(piece):]
+		got, err := call(piece)
+		if err == nil && len(got) != len(piece) {
+			err = errs.New(errs.Internal, "upstream", "the master answered %d items of %d", len(got), len(piece))
+		}
+		if err == nil {
+			out = append(out, got...)
+			continue
+		}
+		for range piece {
+			out = append(out, failed(err))
+		}
+	}
+	return out
+}
+
+func resultOf[T any](err error) model.Result[T] { return model.Result[T]{Err: err} }
+func itself(err error) error                    { return err }
+
+// clones returns strings that do not share the memory of a request, which the master would keep for the sake of one of
+// them.
+func clones(in []string) []string {
+	out := make([]string, len(in))
+	for i := range in {
+		out[i] = strings.Clone(in[i])
+	}
+	return out
+}
