@@ -34,11 +34,13 @@ type Coder struct {
 	version Version
 	width   uint8  // bytes of every count in the message: 1, 2, 4 or 8
 	buf     []byte // see the modes
-	off     int
-	text    string // decoding: a copy of buf, which the strings share
-	least   int    // describing, measuring: bytes of the smallest value
-	largest uint64 // encoding: the largest count so far
 	err     error
+
+	off      int    // decoding
+	text     string // decoding: a copy of buf, which the strings share
+	elements int    // decoding: those of all lists so far
+	least    int    // describing, measuring: bytes of the smallest value
+	largest  uint64 // encoding: the largest count so far
 }
 
 // Version returns the version in which the walk visits the type.

@@ -26,6 +26,10 @@ const (
 // allocated. Smaller lists are allocated on the word of the sender.
 const measured = 1 << 10
 
+// MaxElements is how many elements the lists of a message may have together. It bounds the memory of
+// a decoded message, whose elements take a byte at least.
+const MaxElements = 1 << 20
+
 // count visits the number of elements of a container. It returns how many to decode, each of which
 // takes at least a byte.
 func (c *Coder) count(n int) int {
@@ -128,6 +132,9 @@ func elements[T any](c *Coder, n int, walk func(*T, *Coder)) []T {
 		if left := len(c.buf) - c.off; n > left/max(m.least, 1) {
 			c.short("%d elements of at least %d bytes", n, m.least)
 		}
+	}
+	if c.elements += n; c.elements > MaxElements {
+		c.Fail(errs.New(errs.DeserializeFail, "structpack: decode", "the lists of the message have more than %d elements", MaxElements))
 	}
 	if n == 0 || c.err != nil {
 		return nil

@@ -78,11 +78,11 @@ func (n *notation) container(code byte, depth int) bool {
 	return true
 }
 
-// list writes types up to the end of the list. Two numbers before the end are the alignment.
+// list writes types up to the end of the list. Two sizes of up to 16 before the end are the alignment.
 func (n *notation) list(begin, end string, depth int) bool {
 	n.text.WriteString(begin)
 	for first := true; ; first = false {
-		if len(n.rest) >= 3 && n.rest[0] >= 0x82 && n.rest[0] == n.rest[1] && n.rest[2] == listEnd {
+		if len(n.rest) >= 3 && n.rest[0] >= 0x82 && n.rest[0] <= 0x91 && n.rest[0] == n.rest[1] && n.rest[2] == listEnd {
 			n.rest = n.rest[2:]
 		}
 		if len(n.rest) > 0 && n.rest[0] == listEnd {
