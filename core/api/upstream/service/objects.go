@@ -9,35 +9,35 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-func init() {
-	serve(calls.ExistKey, func(s *Service, ctx context.Context, v calls.Version, q *calls.ExistKeyRequest) calls.Expected[bool] {
+func addObjects(t table) {
+	serve(t, calls.ExistKey, func(s *Service, ctx context.Context, v calls.Version, q *calls.ExistKeyRequest) calls.Expected[bool] {
 		return s.exist(ctx, v, []string{q.Key}, q.Tenant)[0]
 	})
-	serve(calls.BatchExistKey, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchExistKeyRequest) []calls.Expected[bool] {
+	serve(t, calls.BatchExistKey, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchExistKeyRequest) []calls.Expected[bool] {
 		return s.exist(ctx, v, q.Keys, q.Tenant)
 	})
-	serve(calls.GetReplicaList, func(s *Service, ctx context.Context, v calls.Version, q *calls.GetReplicaListRequest) calls.Expected[calls.ReplicaList] {
+	serve(t, calls.GetReplicaList, func(s *Service, ctx context.Context, v calls.Version, q *calls.GetReplicaListRequest) calls.Expected[calls.ReplicaList] {
 		return s.replicas(ctx, v, []string{q.Key}, q.Tenant)[0]
 	})
-	serve(calls.BatchGetReplicaList, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchGetReplicaListRequest) []calls.Expected[calls.ReplicaList] {
+	serve(t, calls.BatchGetReplicaList, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchGetReplicaListRequest) []calls.Expected[calls.ReplicaList] {
 		return s.replicas(ctx, v, q.Keys, q.Tenant)
 	})
-	serve(calls.GetReplicaListByRegex, (*Service).replicasByRegex)
-	serve(calls.Remove, func(s *Service, ctx context.Context, v calls.Version, q *calls.RemoveRequest) calls.Expected[calls.Void] {
+	serve(t, calls.GetReplicaListByRegex, (*Service).replicasByRegex)
+	serve(t, calls.Remove, func(s *Service, ctx context.Context, v calls.Version, q *calls.RemoveRequest) calls.Expected[calls.Void] {
 		return s.remove(ctx, v, []string{q.Key}, q.Force, q.Tenant)[0]
 	})
-	serve(calls.BatchRemove, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchRemoveRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchRemove, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchRemoveRequest) []calls.Expected[calls.Void] {
 		return s.remove(ctx, v, q.Keys, q.Force, q.Tenant)
 	})
-	serve(calls.RemoveByRegex, func(s *Service, ctx context.Context, v calls.Version, q *calls.RemoveByRegexRequest) calls.Expected[int64] {
+	serve(t, calls.RemoveByRegex, func(s *Service, ctx context.Context, v calls.Version, q *calls.RemoveByRegexRequest) calls.Expected[int64] {
 		n, err := s.master.RemoveByRegex(ctx, caller(model.ClientID{}, q.Tenant), q.Key, q.Force)
 		return value(v, int64(n), err)
 	})
-	serveFailing(calls.RemoveAll, func(s *Service, ctx context.Context, _ calls.Version, q *calls.RemoveAllRequest) (int64, error) {
+	serveFailing(t, calls.RemoveAll, func(s *Service, ctx context.Context, _ calls.Version, q *calls.RemoveAllRequest) (int64, error) {
 		n, err := s.master.RemoveAll(ctx, caller(model.ClientID{}, q.Tenant), q.Force)
 		return int64(n), err
 	})
-	serve(calls.BatchReplicaClear, (*Service).clearReplicas)
+	serve(t, calls.BatchReplicaClear, (*Service).clearReplicas)
 }
 
 func (s *Service) exist(ctx context.Context, v calls.Version, keys []string, tenant string) []calls.Expected[bool] {
@@ -55,7 +55,9 @@ func (s *Service) exist(ctx context.Context, v calls.Version, keys []string, ten
 
 func (s *Service) replicas(ctx context.Context, v calls.Version, keys []string, tenant string) []calls.Expected[calls.ReplicaList] {
 	who := caller(model.ClientID{}, tenant)
-	got := inPieces(keys, func(keys []string) ([]model.Result[model.Object], error) { return s.master.GetReplicas(ctx, who, keys, nil) }, resultOf[model.Object])
+	got := inPieces(keys, func(keys []string) ([]model.Result[model.Object], error) {
+		return s.master.GetReplicas(ctx, who, keys, nil)
+	}, resultOf[model.Object])
 	out := make([]calls.Expected[calls.ReplicaList], len(got))
 	// One backing array for the common case of one copy a key.
 	all := make([]calls.Descriptor, 0, len(got))

@@ -16,40 +16,48 @@ const opPut = "upstream: put start"
 // started is what a client is told of a put that begins.
 type started = calls.Expected[[]calls.Descriptor]
 
-func init() {
-	serve(calls.PutStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutStartRequest) started { return s.startOne(ctx, v, q, false) })
-	serve(calls.UpsertStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutStartRequest) started { return s.startOne(ctx, v, q, true) })
-	serve(calls.BatchPutStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutStartRequest) []started { return s.start(ctx, v, q, false) })
-	serve(calls.BatchUpsertStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutStartRequest) []started { return s.start(ctx, v, q, true) })
+func addPuts(t table) {
+	serve(t, calls.PutStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutStartRequest) started {
+		return s.startOne(ctx, v, q, false)
+	})
+	serve(t, calls.UpsertStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutStartRequest) started {
+		return s.startOne(ctx, v, q, true)
+	})
+	serve(t, calls.BatchPutStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutStartRequest) []started {
+		return s.start(ctx, v, q, false)
+	})
+	serve(t, calls.BatchUpsertStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutStartRequest) []started {
+		return s.start(ctx, v, q, true)
+	})
 	for _, f := range []*calls.Call[calls.PutEndRequest, calls.Expected[calls.Void]]{calls.PutEnd, calls.UpsertEnd} {
-		serve(f, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutEndRequest) calls.Expected[calls.Void] {
+		serve(t, f, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutEndRequest) calls.Expected[calls.Void] {
 			return s.end(ctx, v, q.Client, []calls.ObjectMeta{q.ObjectMeta}, q.Type, q.Tenant)[0]
 		})
 	}
-	serve(calls.BatchPutEnd, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutEndRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchPutEnd, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutEndRequest) []calls.Expected[calls.Void] {
 		return s.end(ctx, v, q.Client, q.Objects, q.Type, q.Tenant)
 	})
-	serve(calls.BatchUpsertEnd, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchUpsertEndRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchUpsertEnd, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchUpsertEndRequest) []calls.Expected[calls.Void] {
 		return s.end(ctx, v, q.Client, q.Objects, calls.TypeAll, q.Tenant)
 	})
 	for _, f := range []*calls.Call[calls.PutRevokeRequest, calls.Expected[calls.Void]]{calls.PutRevoke, calls.UpsertRevoke} {
-		serve(f, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutRevokeRequest) calls.Expected[calls.Void] {
+		serve(t, f, func(s *Service, ctx context.Context, v calls.Version, q *calls.PutRevokeRequest) calls.Expected[calls.Void] {
 			return s.revoke(ctx, v, q.Client, []string{q.Key}, q.Type, q.Tenant)[0]
 		})
 	}
-	serve(calls.BatchPutRevoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutRevokeRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchPutRevoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchPutRevokeRequest) []calls.Expected[calls.Void] {
 		return s.revoke(ctx, v, q.Client, q.Keys, q.Type, q.Tenant)
 	})
-	serve(calls.BatchUpsertRevoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchUpsertRevokeRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchUpsertRevoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchUpsertRevokeRequest) []calls.Expected[calls.Void] {
 		return s.revoke(ctx, v, q.Client, q.Keys, calls.TypeAll, q.Tenant)
 	})
-	evict := func(v calls.Version, t calls.ReplicaType, tenant, key string) calls.Expected[calls.Void] {
-		return void(v, errs.New(errs.ObjectNotFound, "upstream: evict disk replica", "%q of tenant %q has no replica of type %d here", key, tenant, t))
+	evict := func(v calls.Version, of calls.ReplicaType, tenant, key string) calls.Expected[calls.Void] {
+		return void(v, errs.New(errs.ObjectNotFound, "upstream: evict disk replica", "%q of tenant %q has no replica of type %d here", key, tenant, of))
 	}
-	serve(calls.EvictDiskReplica, func(_ *Service, _ context.Context, v calls.Version, q *calls.EvictDiskReplicaRequest) calls.Expected[calls.Void] {
+	serve(t, calls.EvictDiskReplica, func(_ *Service, _ context.Context, v calls.Version, q *calls.EvictDiskReplicaRequest) calls.Expected[calls.Void] {
 		return evict(v, q.Type, q.Tenant, q.Key)
 	})
-	serve(calls.BatchEvictDiskReplica, func(_ *Service, _ context.Context, v calls.Version, q *calls.BatchEvictDiskReplicaRequest) []calls.Expected[calls.Void] {
+	serve(t, calls.BatchEvictDiskReplica, func(_ *Service, _ context.Context, v calls.Version, q *calls.BatchEvictDiskReplicaRequest) []calls.Expected[calls.Void] {
 		out := make([]calls.Expected[calls.Void], len(q.Keys))
 		for i, k := range q.Keys {
 			out[i] = evict(v, q.Type, q.Tenant, k)

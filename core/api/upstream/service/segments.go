@@ -13,44 +13,46 @@ import (
 // protocolVersion is what a client of a served version compares with its own.
 const protocolVersion = "2.0.0"
 
-func init() {
-	serve(calls.ServiceReady, func(s *Service, ctx context.Context, v calls.Version, _ *calls.Void) calls.Expected[string] {
+func addSegments(t table) {
+	serve(t, calls.ServiceReady, func(s *Service, ctx context.Context, v calls.Version, _ *calls.Void) calls.Expected[string] {
 		_, err := s.master.Ready(ctx)
 		return value(v, protocolVersion, err)
 	})
 	// Without a folder clients keep no files of their own, of which this master would know nothing.
-	serve(calls.GetFsdir, func(_ *Service, _ context.Context, v calls.Version, _ *calls.Void) calls.Expected[string] { return value(v, "", nil) })
-	serve(calls.GetStorageConfig, func(_ *Service, _ context.Context, v calls.Version, _ *calls.Void) calls.Expected[calls.StorageConfig] {
+	serve(t, calls.GetFsdir, func(_ *Service, _ context.Context, v calls.Version, _ *calls.Void) calls.Expected[string] {
+		return value(v, "", nil)
+	})
+	serve(t, calls.GetStorageConfig, func(_ *Service, _ context.Context, v calls.Version, _ *calls.Void) calls.Expected[calls.StorageConfig] {
 		return value(v, calls.StorageConfig{Eviction: true}, nil)
 	})
-	serve(calls.Ping, (*Service).ping)
-	serve(calls.MountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.MountSegmentRequest) calls.Expected[calls.Void] {
+	serve(t, calls.Ping, (*Service).ping)
+	serve(t, calls.MountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.MountSegmentRequest) calls.Expected[calls.Void] {
 		segs, err := toSegments([]calls.Segment{q.Segment})
 		if err == nil {
 			err = s.master.MountSegment(ctx, q.Client, segs[0])
 		}
 		return void(v, err)
 	})
-	serve(calls.ReMountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.ReMountSegmentRequest) calls.Expected[calls.Void] {
+	serve(t, calls.ReMountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.ReMountSegmentRequest) calls.Expected[calls.Void] {
 		segs, err := toSegments(q.Segments)
 		if err == nil {
 			err = s.master.RemountSegments(ctx, q.Client, segs)
 		}
 		return void(v, err)
 	})
-	serve(calls.UnmountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.UnmountSegmentRequest) calls.Expected[calls.Void] {
+	serve(t, calls.UnmountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.UnmountSegmentRequest) calls.Expected[calls.Void] {
 		return void(v, s.master.UnmountSegment(ctx, q.Client, q.Segment, 0))
 	})
-	serve(calls.GracefulUnmountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.GracefulUnmountSegmentRequest) calls.Expected[calls.Void] {
+	serve(t, calls.GracefulUnmountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.GracefulUnmountSegmentRequest) calls.Expected[calls.Void] {
 		return void(v, s.master.UnmountSegment(ctx, q.Client, q.Segment, millis(q.Grace)))
 	})
-	serve(calls.QuerySegmentStatus, func(s *Service, ctx context.Context, v calls.Version, q *calls.QuerySegmentStatusRequest) calls.Expected[calls.SegmentStatus] {
+	serve(t, calls.QuerySegmentStatus, func(s *Service, ctx context.Context, v calls.Version, q *calls.QuerySegmentStatusRequest) calls.Expected[calls.SegmentStatus] {
 		return s.status(ctx, v, func(i *model.SegmentInfo) bool { return i.Name == q.Segment })
 	})
-	serve(calls.QuerySegmentStatusByID, func(s *Service, ctx context.Context, v calls.Version, q *calls.QuerySegmentStatusByIDRequest) calls.Expected[calls.SegmentStatus] {
+	serve(t, calls.QuerySegmentStatusByID, func(s *Service, ctx context.Context, v calls.Version, q *calls.QuerySegmentStatusByIDRequest) calls.Expected[calls.SegmentStatus] {
 		return s.status(ctx, v, func(i *model.SegmentInfo) bool { return i.ID == q.Segment })
 	})
-	serve(calls.BatchQueryIP, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchQueryIPRequest) calls.Expected[[]calls.ClientIPs] {
+	serve(t, calls.BatchQueryIP, func(s *Service, ctx context.Context, v calls.Version, q *calls.BatchQueryIPRequest) calls.Expected[[]calls.ClientIPs] {
 		hosts, err := s.master.QueryHosts(ctx, q.Clients)
 		var out []calls.ClientIPs
 		for client, ips := range hosts {

@@ -58,18 +58,26 @@ func (s *Service) Answer(ctx context.Context, peer Peer, function uint32, body, 
 // function answers the calls of a function.
 type function func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error)
 
-// functions are all functions by their numbers.
-var functions = map[uint32]function{}
+// table is functions by their numbers.
+type table map[uint32]function
+
+var functions = func() table {
+	t := table{}
+	for _, add := range []func(table){addSegments, addObjects, addPuts, addTasks, addDisks} {
+		add(t)
+	}
+	return t
+}()
 
 // serve makes do what answers a function.
-func serve[Q, R any](f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) R) {
-	serveFailing(f, func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error) { return do(s, ctx, v, q), nil })
+func serve[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) R) {
+	serveFailing(t, f, func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error) { return do(s, ctx, v, q), nil })
 }
 
 // serveFailing is serve for a function whose response has no place for an error code.
-func serveFailing[Q, R any](f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error)) {
+func serveFailing[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error)) {
 	op := "upstream: " + f.Name()
-	functions[f.ID()] = func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error) {
+	t[f.ID()] = func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error) {
 		var q Q
 		versions, err := f.DecodeRequest(body, &q)
 		switch {
@@ -83,7 +91,7 @@ func serveFailing[Q, R any](f *calls.Call[Q, R], do func(s *Service, ctx context
 		if err != nil {
 			return out, errs.Wrap(errs.CodeOf(err), op, errors.Join(ErrFailed, err))
 		}
-		return f.AppendResponse(out, v, &r, false)
+		return f.AppendResponse(out, v, &r)
 	}
 }
 

@@ -12,23 +12,23 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-func init() {
-	serve(calls.CreateCopyTask, func(s *Service, ctx context.Context, v calls.Version, q *calls.CreateCopyTaskRequest) calls.Expected[model.UUID] {
+func addTasks(t table) {
+	serve(t, calls.CreateCopyTask, func(s *Service, ctx context.Context, v calls.Version, q *calls.CreateCopyTaskRequest) calls.Expected[model.UUID] {
 		return s.createTask(ctx, v, q.Tenant, model.TaskSpec{Kind: model.CopyObject, Key: q.Key, Targets: q.Targets})
 	})
-	serve(calls.CreateMoveTask, func(s *Service, ctx context.Context, v calls.Version, q *calls.CreateMoveTaskRequest) calls.Expected[model.UUID] {
+	serve(t, calls.CreateMoveTask, func(s *Service, ctx context.Context, v calls.Version, q *calls.CreateMoveTaskRequest) calls.Expected[model.UUID] {
 		return s.createTask(ctx, v, q.Tenant, model.TaskSpec{Kind: model.MoveObject, Key: q.Key, Source: q.Source, Targets: []string{q.Target}})
 	})
-	serve(calls.QueryTask, (*Service).queryTask)
-	serve(calls.FetchTasks, (*Service).fetchTasks)
-	serve(calls.MarkTaskToComplete, func(s *Service, ctx context.Context, v calls.Version, q *calls.MarkTaskToCompleteRequest) calls.Expected[calls.Void] {
+	serve(t, calls.QueryTask, (*Service).queryTask)
+	serve(t, calls.FetchTasks, (*Service).fetchTasks)
+	serve(t, calls.MarkTaskToComplete, func(s *Service, ctx context.Context, v calls.Version, q *calls.MarkTaskToCompleteRequest) calls.Expected[calls.Void] {
 		return void(v, s.master.CompleteTask(ctx, caller(q.Client, ""), q.Task.ID, model.TaskStatus(q.Task.Status), strings.Clone(q.Task.Message)))
 	})
-	serve(calls.CopyStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyStartRequest) calls.Expected[calls.CopyStartResponse] {
+	serve(t, calls.CopyStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyStartRequest) calls.Expected[calls.CopyStartResponse] {
 		plan, err := s.copyStart(ctx, model.CopyObject, q)
 		return value(v, plan, err)
 	})
-	serve(calls.MoveStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.MoveStartRequest) calls.Expected[calls.MoveStartResponse] {
+	serve(t, calls.MoveStart, func(s *Service, ctx context.Context, v calls.Version, q *calls.MoveStartRequest) calls.Expected[calls.MoveStartResponse] {
 		plan, err := s.copyStart(ctx, model.MoveObject, &calls.CopyStartRequest{
 			Client: q.Client, Key: q.Key, Tenant: q.Tenant, Source: q.Source, Targets: []string{q.Target},
 		})
@@ -42,10 +42,10 @@ func init() {
 		end, revoke *calls.Call[calls.CopyEndRequest, calls.Expected[calls.Void]]
 		kind        model.CopyKind
 	}{{calls.CopyEnd, calls.CopyRevoke, model.CopyObject}, {calls.MoveEnd, calls.MoveRevoke, model.MoveObject}} {
-		serve(f.end, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
+		serve(t, f.end, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
 			return void(v, s.master.CopyEnd(ctx, caller(q.Client, q.Tenant), f.kind, q.Key))
 		})
-		serve(f.revoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
+		serve(t, f.revoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
 			return void(v, s.master.CopyRevoke(ctx, caller(q.Client, q.Tenant), f.kind, q.Key))
 		})
 	}
