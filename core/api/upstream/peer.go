@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,7 +39,15 @@ type host struct {
 	addr  netip.Addr
 	conns int
 	in    *list.Element // of peers.unused, nil while there are connections
-	guess Versions      // never empty
+	guess atomic.Uint32 // Versions, never empty; peers.mu to write
+}
+
+// narrow has peers.mu held.
+func (h *host) narrow(to Versions) {
+	if both := Versions(h.guess.Load()) & to; both != 0 {
+		to = both
+	}
+	h.guess.Store(uint32(to))
 }
 
 func newPeers() *peers { return &peers{hosts: map[netip.Addr]*host{}, unused: list.New()} }
@@ -50,7 +59,8 @@ func (p *peers) enter(remote netip.AddrPort) *Peer {
 	addr := remote.Addr().Unmap().WithZone("")
 	h := p.hosts[addr]
 	if h == nil {
-		h = &host{addr: addr, guess: All}
+		h = &host{addr: addr}
+		h.guess.Store(uint32(All))
 		p.hosts[addr] = h
 	}
 	if h.in != nil {
@@ -102,28 +112,18 @@ func (p *Peer) narrow(to Versions) {
 		p.allowed = to
 	}
 	if p.allowed != before {
-		p.hint(p.allowed)
+		p.all.mu.Lock()
+		p.host.narrow(p.allowed)
+		p.all.mu.Unlock()
 	}
 }
 
 // newest has mu held.
 func (p *Peer) newest() Version {
-	p.all.mu.Lock()
-	hint := p.host.guess
-	p.all.mu.Unlock()
-	if likely := p.allowed & hint; likely != 0 {
+	if likely := p.allowed & Versions(p.host.guess.Load()); likely != 0 {
 		return likely.Newest()
 	}
 	return p.allowed.Newest()
-}
-
-// hint narrows what is thought of the other clients at the address.
-func (p *Peer) hint(to Versions) {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
-	if p.host.guess &= to; p.host.guess == 0 {
-		p.host.guess = to
-	}
 }
 
 // asked says that the client has sent another request: it could read the last answer.
@@ -157,11 +157,8 @@ func (p *Peer) left(byClient bool, now time.Time) {
 	wrong := byClient && p.readers != 0 && now.Sub(p.at) <= soon
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	if h := p.host; wrong {
-		others := p.allowed &^ p.readers
-		if h.guess &= others; h.guess == 0 {
-			h.guess = others
-		}
+	if wrong {
+		p.host.narrow(p.allowed &^ p.readers)
 	}
 	p.all.leave(p.host)
 }
@@ -169,6 +166,10 @@ func (p *Peer) left(byClient bool, now time.Time) {
 // leave has mu held.
 func (p *peers) leave(h *host) {
 	if h.conns--; h.conns > 0 {
+		return
+	}
+	if Versions(h.guess.Load()) == All { // There is nothing to remember.
+		delete(p.hosts, h.addr)
 		return
 	}
 	h.in = p.unused.PushFront(h)
