@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
 )
 
@@ -73,7 +74,7 @@ func (j *job) run() {
 		s.refusals.tell(c, j.function, refused)
 		j.out = refusal(j.out, j.seq, refused)
 	} else if len(c.slots) == 1 {
-		c.peer.answered(func(as Version) Versions { return s.o.Readers(j.function, as) }, now)
+		c.peer.answered(func(as calls.Version) calls.Versions { return s.o.Readers(j.function, as) }, now)
 	}
 	_ = c.out.Send(j.out) // An error has ended the connection, and that the calls.
 }

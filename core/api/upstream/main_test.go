@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +70,7 @@ func (h *tester) Answer(ctx context.Context, p *Peer, function uint32, body, out
 	case fnPanic:
 		panic("at once")
 	case fnGuess, fnWhole:
-		return append(out, byte(p.Narrow(Versions(body[0])))), nil
+		return append(out, byte(p.Narrow(calls.Versions(body[0])))), nil
 	}
 	return nil, &Refused{Code: CodeUnsupported, Message: "there is no such function"}
 }
@@ -82,27 +83,15 @@ func (h *tester) options(o Options) Options {
 	o.Name = func(function uint32) string {
 		return map[uint32]string{fnEcho: "ExistKey", fnGate: "Gate", fnGuess: "Guess", fnPanic: "Panic"}[function]
 	}
-	o.Readers = func(function uint32, as Version) Versions {
+	o.Readers = func(function uint32, as calls.Version) calls.Versions {
 		if function == fnGuess {
-			return readersOf(as)
+			return calls.GetReplicaList.Readers(as)
 		}
-		return All
+		return calls.All
 	}
 	o.Observe = func(method string, _ time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.calls[method]++ }
 	o.Connections = func(more int) { h.conns.Add(int32(more)) }
 	return o
-}
-
-// readersOf are the versions that can read a descriptor of another: their shapes are those of upstream.
-func readersOf(as Version) Versions {
-	switch as {
-	case V9, V10:
-		return 1<<V9 | 1<<V10
-	case V11, V12:
-		return 1<<V11 | 1<<V12
-	default:
-		return 1 << V13
-	}
 }
 
 // serve runs a server of h behind the splitter of package lean, until the test ends.

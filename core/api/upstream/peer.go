@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 )
 
 const (
@@ -39,12 +41,12 @@ type host struct {
 	addr  netip.Addr
 	conns int
 	in    *list.Element // of peers.unused, nil while there are connections
-	guess atomic.Uint32 // Versions, never empty; peers.mu to write
+	guess atomic.Uint32 // calls.Versions, never empty; peers.mu to write
 }
 
 // narrow has peers.mu held.
-func (h *host) narrow(to Versions) {
-	if both := Versions(h.guess.Load()) & to; both != 0 {
+func (h *host) narrow(to calls.Versions) {
+	if both := calls.Versions(h.guess.Load()) & to; both != 0 {
 		to = both
 	}
 	h.guess.Store(uint32(to))
@@ -60,7 +62,7 @@ func (p *peers) enter(remote netip.AddrPort) *Peer {
 	h := p.hosts[addr]
 	if h == nil {
 		h = &host{addr: addr}
-		h.guess.Store(uint32(All))
+		h.guess.Store(uint32(calls.All))
 		p.hosts[addr] = h
 	}
 	if h.in != nil {
@@ -68,7 +70,7 @@ func (p *peers) enter(remote netip.AddrPort) *Peer {
 		h.in = nil
 	}
 	h.conns++
-	return &Peer{remote: remote, all: p, host: h, allowed: All}
+	return &Peer{remote: remote, all: p, host: h, allowed: calls.All}
 }
 
 // Peer is the client at the other end of a connection. Safe for concurrent use.
@@ -78,9 +80,9 @@ type Peer struct {
 	host   *host
 
 	mu      sync.Mutex
-	allowed Versions // by its requests, never empty
-	used    Version  // the last answer of Narrow
-	readers Versions // of the last answer, where some of allowed cannot read it; empty otherwise
+	allowed calls.Versions // by its requests, never empty
+	used    calls.Version  // the last answer of Narrow
+	readers calls.Versions // of the last answer, where some of allowed cannot read it; empty otherwise
 	at      time.Time
 }
 
@@ -89,7 +91,7 @@ func (p *Peer) Remote() netip.AddrPort { return p.remote }
 
 // Narrow notes a request that clients of these versions send, not none, and returns the one of them to
 // answer as.
-func (p *Peer) Narrow(request Versions) Version {
+func (p *Peer) Narrow(request calls.Versions) calls.Version {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.narrow(request)
@@ -98,7 +100,7 @@ func (p *Peer) Narrow(request Versions) Version {
 }
 
 // Version returns the version that the client is thought to have.
-func (p *Peer) Version() Version {
+func (p *Peer) Version() calls.Version {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.newest()
@@ -106,7 +108,7 @@ func (p *Peer) Version() Version {
 
 // narrow has mu held. A request that contradicts the ones before it shows that they were of another
 // client, behind a proxy.
-func (p *Peer) narrow(to Versions) {
+func (p *Peer) narrow(to calls.Versions) {
 	before := p.allowed
 	if p.allowed &= to; p.allowed == 0 {
 		p.allowed = to
@@ -119,8 +121,8 @@ func (p *Peer) narrow(to Versions) {
 }
 
 // newest has mu held.
-func (p *Peer) newest() Version {
-	if likely := p.allowed & Versions(p.host.guess.Load()); likely != 0 {
+func (p *Peer) newest() calls.Version {
+	if likely := p.allowed & calls.Versions(p.host.guess.Load()); likely != 0 {
 		return likely.Newest()
 	}
 	return p.allowed.Newest()
@@ -138,7 +140,7 @@ func (p *Peer) asked() {
 
 // answered says that the answer to a request was sent as Narrow said, when no other call was in
 // progress. readers returns the versions that can read an answer for another.
-func (p *Peer) answered(readers func(Version) Versions, now time.Time) {
+func (p *Peer) answered(readers func(calls.Version) calls.Versions, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.readers = 0
@@ -168,7 +170,7 @@ func (p *peers) leave(h *host) {
 	if h.conns--; h.conns > 0 {
 		return
 	}
-	if Versions(h.guess.Load()) == All { // There is nothing to remember.
+	if calls.Versions(h.guess.Load()) == calls.All { // There is nothing to remember.
 		delete(p.hosts, h.addr)
 		return
 	}

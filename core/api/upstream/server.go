@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
@@ -36,10 +37,9 @@ type Options struct {
 	// Budget, where set, is asked for memory before a large request is read.
 	Budget lean.Budget
 	// Name returns the name of a function, and "" for one that is not known. Readers returns the
-	// versions that can read an answer that is for another one. Where they are nil, no function has a
-	// name, and every version can.
+	// versions that can read an answer to it that is for another one. By default they ask package calls.
 	Name    func(function uint32) string
-	Readers func(function uint32, as Version) Versions
+	Readers func(function uint32, as calls.Version) calls.Versions
 	// Observe, where set, is told how long each call of a known function took, by the name of this
 	// project's own call where there is the same. Connections, where set, is told by how many the
 	// connections become more. Called from many goroutines; they must not block.
@@ -71,10 +71,10 @@ func (o Options) withDefaults() Options {
 		o.Idle = max(o.Idle, leastIdle)
 	}
 	if o.Name == nil {
-		o.Name = func(uint32) string { return "" }
+		o.Name = nameOf
 	}
 	if o.Readers == nil {
-		o.Readers = func(uint32, Version) Versions { return All }
+		o.Readers = readersOf
 	}
 	if o.Observe == nil {
 		o.Observe = func(string, time.Duration) {}
@@ -83,6 +83,20 @@ func (o Options) withDefaults() Options {
 		o.Connections = func(int) {}
 	}
 	return o
+}
+
+func nameOf(function uint32) string {
+	if f := calls.Lookup(function); f != nil {
+		return f.Name()
+	}
+	return ""
+}
+
+func readersOf(function uint32, as calls.Version) calls.Versions {
+	if f := calls.Lookup(function); f != nil {
+		return f.Readers(as)
+	}
+	return calls.All
 }
 
 // Server serves the connections that Split of package lean hands to it. Safe for concurrent use.
