@@ -37,6 +37,8 @@ func (l *list) counters(s *Set) {
 	l.counter("master_put_start_release_cnt", "Number of copies of given-up puts whose memory was freed.", &s.Released)
 	l.counter("master_drained_objects_total", "Number of copies that drain jobs moved away.", &s.DrainedObjects)
 	l.counter("master_drained_bytes_total", "Bytes of the copies that drain jobs moved away.", &s.DrainedBytes)
+	l.add(prometheus.GaugeValue, "master_upstream_connections", "Connections of upstream's clients to the RPC port.",
+		func(*Gauges) float64 { return float64(s.UpstreamConnections.Load()) })
 	l.add(prometheus.GaugeValue, "master_request_memory_bytes", "Bytes of rpc_memory_budget that large requests take.",
 		func(*Gauges) float64 { return float64(s.RequestMemory.Load()) })
 	l.counter("master_request_memory_waits_total", "Number of large requests that waited for rpc_memory_budget.", &s.RequestWaits)
