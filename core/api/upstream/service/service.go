@@ -9,10 +9,11 @@ package service
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -28,35 +29,29 @@ type Service struct {
 // New makes a Service over a master.
 func New(m store.Master, log *slog.Logger) *Service { return &Service{master: m, log: log} }
 
-// Peer is the client that makes a call.
-type Peer interface {
-	// Narrow notes a request that clients of these versions send, and returns the one of them to answer as.
+// narrower is an *upstream.Peer.
+type narrower interface {
 	Narrow(request calls.Versions) calls.Version
 }
 
-// Errors of Answer, for calls that have no response.
-var (
-	// ErrUnsupported: no function has that number, or no version that is served sends such a request.
-	ErrUnsupported = errors.New("the call is not served")
-	// ErrUndecodable: the request has the right shape and a wrong length.
-	ErrUndecodable = errors.New("the request cannot be decoded")
-	// ErrFailed: the call failed, and its response has no place for an error code.
-	ErrFailed = errors.New("the call failed")
-)
+// Answer implements upstream.Handler.
+func (s *Service) Answer(ctx context.Context, peer *upstream.Peer, function uint32, body, out []byte) ([]byte, error) {
+	return s.answer(ctx, peer, function, body, out)
+}
 
-// Answer decodes the request of a function, which is body, and appends the response to out. It keeps neither.
-// ErrUnsupported, ErrUndecodable or ErrFailed is in the chain of the error.
-func (s *Service) Answer(ctx context.Context, peer Peer, function uint32, body, out []byte) ([]byte, error) {
+func (s *Service) answer(ctx context.Context, peer narrower, function uint32, body, out []byte) ([]byte, error) {
 	f := functions[function]
 	if f == nil {
-		return out, errs.WithHint(errs.Wrap(errs.UnavailableInCurrentMode, "upstream: call", ErrUnsupported),
-			"no function of upstream's releases 0.3.9 to 0.3.13.post1 has the number %08x", function)
+		return out, &upstream.Refused{
+			Code:    upstream.CodeUnsupported,
+			Message: fmt.Sprintf("no function of upstream's releases 0.3.9 to 0.3.13.post1 has the number %08x; use a client of one of them", function),
+		}
 	}
 	return f(ctx, s, peer, body, out)
 }
 
 // function answers the calls of a function.
-type function func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error)
+type function func(ctx context.Context, s *Service, peer narrower, body, out []byte) ([]byte, error)
 
 // table is functions by their numbers.
 type table map[uint32]function
@@ -76,20 +71,19 @@ func serve[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ctx conte
 
 // serveFailing is serve for a function whose response has no place for an error code.
 func serveFailing[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ctx context.Context, v calls.Version, q *Q) (R, error)) {
-	op := "upstream: " + f.Name()
-	t[f.ID()] = func(ctx context.Context, s *Service, peer Peer, body, out []byte) ([]byte, error) {
+	t[f.ID()] = func(ctx context.Context, s *Service, peer narrower, body, out []byte) ([]byte, error) {
 		var q Q
 		versions, err := f.DecodeRequest(body, &q)
 		switch {
 		case versions == 0:
-			return out, errs.Wrap(errs.InvalidVersion, op, errors.Join(ErrUnsupported, err))
+			return out, &upstream.Refused{Code: upstream.CodeUnsupported, Message: err.Error()}
 		case err != nil:
-			return out, errs.Wrap(errs.DeserializeFail, op, errors.Join(ErrUndecodable, err))
+			return out, &upstream.Refused{Code: upstream.CodeUndecodable, Message: err.Error()}
 		}
 		v := peer.Narrow(versions)
 		r, err := do(s, ctx, v, &q)
 		if err != nil {
-			return out, errs.Wrap(errs.CodeOf(err), op, errors.Join(ErrFailed, err))
+			return out, &upstream.Refused{Code: upstream.CodeInternal, Message: err.Error()}
 		}
 		return f.AppendResponse(out, v, &r)
 	}
