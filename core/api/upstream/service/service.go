@@ -74,11 +74,12 @@ func serveFailing[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ct
 	t[f.ID()] = func(ctx context.Context, s *Service, peer narrower, body, out []byte) ([]byte, error) {
 		var q Q
 		versions, err := f.DecodeRequest(body, &q)
-		switch {
-		case versions == 0:
-			return out, &upstream.Refused{Code: upstream.CodeUnsupported, Message: err.Error()}
-		case err != nil:
-			return out, &upstream.Refused{Code: upstream.CodeUndecodable, Message: err.Error()}
+		if err != nil {
+			code := upstream.CodeUndecodable
+			if errs.Is(err, errs.InvalidVersion) {
+				code = upstream.CodeUnsupported
+			}
+			return out, &upstream.Refused{Code: code, Message: err.Error()}
 		}
 		v := peer.Narrow(versions)
 		r, err := do(s, ctx, v, &q)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -122,7 +123,8 @@ func payload(v calls.Version, spec *model.TaskSpec) (string, error) {
 	}
 	var tenant *string
 	if v >= calls.V12 {
-		tenant = &spec.Tenant
+		name := cmp.Or(spec.Tenant, model.DefaultTenant)
+		tenant = &name
 	}
 	var it any
 	if spec.Kind == model.MoveObject {
