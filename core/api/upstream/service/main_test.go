@@ -51,6 +51,11 @@ func (quiet) Report(plugin.Health) {}
 // newPool starts a master that has segments of so many KiB, each of a client of upstream of its own.
 func newPool(t testing.TB, configure func(*master.Config), kib ...uint64) *pool {
 	t.Helper()
+	return newPoolWith(t, master.Deps{}, configure, kib...)
+}
+
+func newPoolWith(t testing.TB, deps master.Deps, configure func(*master.Config), kib ...uint64) *pool {
+	t.Helper()
 	ctx := context.Background()
 	a, err := arena.Factory().New(arena.Factory().DefaultConfig())
 	require.NoError(t, err)
@@ -62,7 +67,9 @@ func newPool(t testing.TB, configure func(*master.Config), kib ...uint64) *pool 
 		configure(&cfg)
 	}
 	log := slog.New(slog.DiscardHandler)
-	m, err := master.New(cfg, master.Deps{Alloc: a, Evict: e, Log: log, Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }})
+	deps.Alloc, deps.Evict, deps.Log = a, e, log
+	deps.Boottime = func() journal.Instant { return journal.Instant(time.Now().UnixNano()) } // of a bubble
+	m, err := master.New(cfg, deps)
 	require.NoError(t, err)
 	for _, c := range []plugin.Component{a, e} {
 		require.NoError(t, c.Start(ctx, quiet{}))
