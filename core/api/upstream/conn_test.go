@@ -277,6 +277,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	busy := dial(t, addr)
 	busy.send(request(1, fnGate, []byte("late"), 0))
 	eventually(t, "it is in progress", func() bool { return h.entered.Load() == 1 })
+	time.Sleep(50 * time.Millisecond) // The system counts idle time in ticks of up to 10 ms.
 	dial(t, addr).call(1, fnEcho, nil)
 	idle.ended()
 	time.Sleep(200 * time.Millisecond)
