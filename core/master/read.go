@@ -21,7 +21,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 	if ttl == 0 {
 		ttl = s.cfg.LeaseTTL
 	}
-	g := objects.Grant{Rank: s.cfg.ExistRanks, At: s.feeds.Now()}
+	g := objects.Grant{Rank: s.cfg.ExistRanks, At: s.feeds.Now(), Plain: caller.Upstream}
 	if ttl > 0 {
 		g.Probe = s.clock.Now().Add(ttl)
 	}
@@ -74,7 +74,7 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 }
 
 func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
-	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
+	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now(), Plain: caller.Upstream}
 	out, n := s.read(op, c, keys, g)
 	s.counters.Get.Done(len(keys), len(keys)-n.mem-n.tier)
 	s.counters.Gets.Add(len(keys))

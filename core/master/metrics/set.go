@@ -38,6 +38,8 @@ type Set struct {
 	Capped Counter
 	// PutTimes are from the start of a put to its end.
 	PutTimes Durations
+	// Unsummed are puts that ended without a checksum.
+	Unsummed Counter
 	// Upserts replaced a value that was there; UpsertsInPlace of them in its own memory.
 	Upserts, UpsertsInPlace Counter
 

@@ -92,7 +92,7 @@ func (c *Call[Q, R]) describe() {
 }
 
 // DecodeRequest decodes the body of a request, and returns the versions whose request has its shape.
-// The strings of the request share one copy of the body.
+// The strings share one copy of the body, except in requests that start puts.
 func (c *Call[Q, R]) DecodeRequest(body []byte, q *Q) (Versions, error) {
 	if c.request == nil {
 		return c.versions, nil

@@ -126,6 +126,7 @@ func (r *ExistKeyRequest) walk(c *Coder) { walkWithTenant(c, &r.Key, walkString,
 func (r *BatchExistKeyRequest) walk(c *Coder) { walkWithTenant(c, &r.Keys, walkStrings, &r.Tenant) }
 
 func (r *PutStartRequest) walk(c *Coder) {
+	c.OwnStrings() // The master keeps the key.
 	c.Begin()
 	c.UUID(&r.Client)
 	c.String(&r.Key)
@@ -136,6 +137,7 @@ func (r *PutStartRequest) walk(c *Coder) {
 }
 
 func (r *BatchPutStartRequest) walk(c *Coder) {
+	c.OwnStrings() // The master keeps keys, each for as long as its object.
 	c.Begin()
 	c.UUID(&r.Client)
 	c.Strings(&r.Keys)

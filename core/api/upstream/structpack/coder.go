@@ -38,6 +38,7 @@ type Coder struct {
 
 	off      int    // decoding
 	text     string // decoding: a copy of buf, which the strings share
+	own      bool   // decoding: the strings do not share text
 	elements int    // decoding: those of all lists so far
 	least    int    // describing, measuring: bytes of the smallest value
 	largest  uint64 // encoding: the largest count so far

@@ -56,7 +56,7 @@ func (c *Coder) count(n int) int {
 	return 0
 }
 
-// String visits a string. Decoded strings share one copy of the message.
+// String visits a string. Decoded strings share one copy of the message; see OwnStrings.
 func (c *Coder) String(v *string) {
 	if c.mode <= measuring {
 		c.note(0, "\x80\x0c")
@@ -74,15 +74,31 @@ func (c *Coder) string(n int) string {
 	if n == 0 {
 		return ""
 	}
+	c.off += n // count has compared it with what is left.
+	if c.own {
+		return string(c.buf[c.off-n : c.off])
+	}
 	if c.text == "" {
 		c.text = string(c.buf)
 	}
-	c.off += n // count has compared it with what is left.
 	return c.text[c.off-n : c.off]
 }
 
+// OwnStrings gives each string that is decoded from here on memory of its own, so that one can be kept
+// without the others.
+func (c *Coder) OwnStrings() { c.own = true }
+
 // Strings visits a list of strings.
-func (c *Coder) Strings(v *[]string) { Vector(c, v, str) }
+func (c *Coder) Strings(v *[]string) {
+	if c.mode != decoding {
+		Vector(c, v, str)
+		return
+	}
+	*v = allocate[string](c, c.count(0)) // A string takes a byte at least.
+	for i := range *v {
+		(*v)[i] = c.string(c.count(0))
+	}
+}
 
 // Uint64s visits a list of numbers.
 func (c *Coder) Uint64s(v *[]uint64) { Vector(c, v, u64) }
@@ -116,7 +132,12 @@ func list[T any](c *Coder, v *[]T, walk func(*T, *Coder)) {
 			walk(&(*v)[i], c)
 		}
 	case decoding:
-		*v = elements(c, n, walk)
+		*v = fitting(c, n, walk)
+		for i := range *v {
+			if walk(&(*v)[i], c); c.err != nil {
+				return
+			}
+		}
 	default:
 		least := c.least
 		walk(new(T), c)
@@ -124,28 +145,35 @@ func list[T any](c *Coder, v *[]T, walk func(*T, *Coder)) {
 	}
 }
 
-func elements[T any](c *Coder, n int, walk func(*T, *Coder)) []T {
+// fitting returns a list of n elements, nil if the message is too short for them.
+func fitting[T any](c *Coder, n int, walk func(*T, *Coder)) []T {
 	var zero T
-	if size := uint64(unsafe.Sizeof(zero)); uint64(n)*size > measured {
-		m := Coder{mode: measuring, version: c.version}
-		walk(&zero, &m)
-		if left := len(c.buf) - c.off; n > left/max(m.least, 1) {
-			c.short("%d elements of at least %d bytes", n, m.least)
+	if uint64(n)*uint64(unsafe.Sizeof(zero)) > measured {
+		least, left := leastBytes(c, walk), len(c.buf)-c.off
+		if n > left/max(least, 1) {
+			c.short("%d elements of at least %d bytes", n, least)
 		}
 	}
+	return allocate[T](c, n)
+}
+
+// allocate returns a list of n elements, nil if the message has too many.
+func allocate[T any](c *Coder, n int) []T {
 	if c.elements += n; c.elements > MaxElements {
 		c.Fail(errs.New(errs.DeserializeFail, "structpack: decode", "the lists of the message have more than %d elements", MaxElements))
 	}
 	if n == 0 || c.err != nil {
 		return nil
 	}
-	list := make([]T, n)
-	for i := range list {
-		if walk(&list[i], c); c.err != nil {
-			return nil
-		}
-	}
-	return list
+	return make([]T, n)
+}
+
+// leastBytes returns the bytes that every value of a type takes.
+func leastBytes[T any](c *Coder, walk func(*T, *Coder)) int {
+	c.mode, c.least = measuring, 0
+	walk(new(T), c)
+	c.mode = decoding
+	return c.least
 }
 
 // Optional visits a value that may be missing.

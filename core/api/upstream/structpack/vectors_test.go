@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -238,4 +239,22 @@ func TestNotation(t *testing.T) {
 	}
 	require.Less(t, len(Notation([]byte(strings.Repeat("\x84", 1000)))), 200)
 	require.Less(t, len(Notation([]byte("\xfd"+strings.Repeat("\x04", 1000)+"\xff"))), most+20)
+}
+
+// TestOwnStrings: one string shares its memory with the next, or not.
+func TestOwnStrings(t *testing.T) {
+	adjacent := func(own bool) bool {
+		var list []string
+		m := Message{Payload: []byte("\x02\x01a\x01b"), width: 1}
+		require.NoError(t, Decode(m, 0, &list, func(v *[]string, c *Coder) {
+			if own {
+				c.OwnStrings()
+			}
+			c.Strings(v)
+		}))
+		require.Equal(t, []string{"a", "b"}, list)
+		return uintptr(unsafe.Pointer(unsafe.StringData(list[0])))+2 == uintptr(unsafe.Pointer(unsafe.StringData(list[1])))
+	}
+	require.True(t, adjacent(false))
+	require.False(t, adjacent(true))
 }
