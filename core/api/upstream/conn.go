@@ -118,7 +118,8 @@ func (c *conn) limitRead(until time.Time) error {
 func (c *conn) await() error {
 	for len(c.in.buffered()) == 0 {
 		if limit := c.s.o.Idle; limit > 0 {
-			if now := time.Now(); c.until.Sub(now) < limit-limit/4 {
+			now := time.Now()
+			if left := c.until.Sub(now); left < limit-limit/4 || left > limit {
 				if err := c.limitRead(now.Add(limit)); err != nil {
 					return err
 				}

@@ -94,11 +94,16 @@ func (h *tester) options(o Options) Options {
 	return o
 }
 
-// serve runs a server of h behind the splitter of package lean, until the test ends.
+// serve runs a server of h until the test ends.
 func serve(t testing.TB, h *tester, o Options, l lean.Limits) (addr string, s *Server) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	return ln.Addr().String(), serveOn(t, ln, h, o, l)
+}
+
+// serveOn runs a server of h behind the splitter of package lean, until the test ends.
+func serveOn(t testing.TB, ln net.Listener, h *tester, o Options, l lean.Limits) (s *Server) {
 	s = NewServer(h.options(o))
 	front := lean.NewServer(l)
 	front.CoroRPC = s.Serve
@@ -122,7 +127,7 @@ func serve(t testing.TB, h *tester, o Options, l lean.Limits) (addr string, s *S
 		serving.Wait()
 		assert.Zero(t, h.conns.Load(), "connections that were not counted back")
 	})
-	return ln.Addr().String(), s
+	return s
 }
 
 // client is one connection of a client.
@@ -133,7 +138,12 @@ type client struct {
 
 func dial(t testing.TB, addr string) *client {
 	t.Helper()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	return dialOver(t, "tcp", addr)
+}
+
+func dialOver(t testing.TB, network, addr string) *client {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), network, addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patient)))
