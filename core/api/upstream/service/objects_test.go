@@ -313,7 +313,7 @@ func TestWhatUpstreamsClientsCannotRead(t *testing.T) {
 	})
 }
 
-// A client of upstream never says that it has stopped to write. The memory of its puts that did not end is held for
+// A client of upstream never says that it has stopped writing. The memory of its puts that did not end is held for
 // put_start_release_timeout, whether it gives them up or is given up itself.
 func TestMemoryOfUnfinishedPutsIsHeld(t *testing.T) {
 	each(t, calls.V9, func(t *testing.T, v calls.Version) {

@@ -3,7 +3,7 @@
 //
 // Upstream's clients differ from those of this project in four respects. They read and write an object in
 // one piece, over tcp or rdma only. They read the first replica they are told and no other. They compute
-// no checksum that this project knows. And they never say that they have stopped to write. So every
+// no checksum that this project knows. And they never say that they have stopped writing. So every
 // call that this package makes has model.Caller.Upstream set.
 package service
 
