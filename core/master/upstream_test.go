@@ -227,7 +227,7 @@ func TestUpstreamCopiesPlainCopiesToWhereItReaches(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// That nobody can verify an object is told of it.
+// Objects that no reader can verify are counted.
 func TestObjectsWithoutAChecksumAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 4)

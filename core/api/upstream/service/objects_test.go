@@ -238,7 +238,7 @@ func TestConfigurations(t *testing.T) {
 	})
 }
 
-// A checksum of which nobody knows how it is computed is not passed off as one that readers could compare.
+// A checksum whose algorithm is not known is not stored as one that readers could compare.
 func TestChecksumsOfClientsAreLeftOut(t *testing.T) {
 	p := newPool(t, nil, 64)
 	c := p.client(calls.V13, 1)
