@@ -88,6 +88,7 @@ func (c *celled) configOf(i int) (config.Config, error) {
 	}
 	m.RPCMemoryBudget /= config.Size(n)
 	m.WhyHistory /= n
+	m.UpstreamClients = false // They call the front.
 	m.EnableMetricReporting = m.EnableMetricReporting && i == 0
 	if m.EnableKVEvents {
 		at, err := portAfter(m.KVEventsBindEndpoint, i)

@@ -45,6 +45,9 @@ func (p passing) ObserveRPC(string, time.Duration) {}
 // ObserveForeign implements server.Observer.
 func (p passing) ObserveForeign(protocol string) { p.first().ObserveForeign(protocol) }
 
+// ObserveUpstreamConnections implements server.Observer.
+func (p passing) ObserveUpstreamConnections(int) {}
+
 // ObserveRequestMemory implements server.Observer.
 func (p passing) ObserveRequestMemory(int64) {}
 

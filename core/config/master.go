@@ -18,6 +18,8 @@ type Master struct {
 	RPCMemoryBudget     Size          `koanf:"rpc_memory_budget" default:"0" range:"0..1TiB" doc:"memory that all requests of more than 64 KiB together may take in the master; a byte of a request counts as four, and more requests wait unread. 0 is 512 MiB, or a quarter of the memory that the master may have where that is less"`
 	RPCEnableTCPNoDelay bool          `koanf:"rpc_enable_tcp_no_delay" default:"true" doc:"send small messages of the RPC server at once (TCP_NODELAY)"`
 
+	UpstreamClients bool `koanf:"upstream_clients" default:"true" doc:"serve the clients of upstream's releases 0.3.9 to 0.3.13 at the RPC port, beside this project's own; without it they are turned away"`
+
 	Evictor   string `koanf:"evictor" type:"plugin" default:"prefix" doc:"eviction policy: the name of an evict plugin"`
 	Allocator string `koanf:"allocator" type:"plugin" default:"arena" doc:"memory allocator: the name of an alloc plugin"`
 

@@ -19,7 +19,7 @@ import (
 // object describes an item for the table.
 func (p *put) object(i int, copies [][]segments.Extent) objects.NewObject {
 	n := objects.NewObject{
-		Key: p.scope.name(p.items[i].Key), Size: p.items[i].Size, Client: p.client, Copies: copies, Settings: p.set, Replace: p.cfg.Upsert,
+		Key: p.scope.name(p.items[i].Key), Size: p.items[i].Size, Client: p.client, Copies: copies, Settings: p.set, Replace: p.cfg.Upsert, Plain: p.plain,
 	}
 	if g := p.items[i].Group; g != "" {
 		n.Settings.Group = p.scope.name(g)
@@ -36,7 +36,7 @@ func (p *put) allocate(ctx context.Context) error {
 	view := s.registry.View()
 	plan := placement.NewPlanner(view, s.strategy, placement.Wish{
 		Copies: p.copies, Preferred: p.cfg.PreferredSegments,
-		HostID: p.cfg.HostID, SameNode: p.cfg.SameNode,
+		HostID: p.cfg.HostID, SameNode: p.cfg.SameNode, Plain: p.plain,
 	})
 	if plan.Copies() == 0 {
 		return nil
@@ -117,6 +117,9 @@ func (p *put) displaced(ctx context.Context, bin *objects.Bin) {
 // 0 is none that could work.
 func (p *put) pieceSize(i int, v *segments.View) uint64 {
 	size, stripe := p.items[i].Size, p.s.cfg.StripeSize
+	if p.plain {
+		return placement.WholeSize(size, v.LargestPlain)
+	}
 	if p.split > 1 {
 		stripe = min(stripe, max(size/p.split, minPiece))
 	}

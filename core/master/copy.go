@@ -31,9 +31,15 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	if err := s.checkTargets(op, kind, source, targets); err != nil {
 		return plan, err
 	}
+	if err := s.checkPlain(op, caller, targets); err != nil {
+		return plan, err
+	}
 	src, out := s.table.CopySource(c.name(key), source)
-	if out != objects.Done {
+	switch {
+	case out != objects.Done:
 		return plan, outcomeError(out, op, key)
+	case caller.Upstream && !src.Plain:
+		return plan, outcomeError(objects.NotPlain, op, key)
 	}
 	// A target that already has a copy needs no new one; a move then only drops the source. A
 	// striped copy may move to a segment that has a stripe of it.
@@ -164,6 +170,20 @@ func (s *Service) checkTargets(op string, kind model.CopyKind, source string, ta
 	return nil
 }
 
+// checkPlain refuses targets that a client of upstream cannot write.
+func (s *Service) checkPlain(op string, caller model.Caller, targets []string) error {
+	if !caller.Upstream {
+		return nil
+	}
+	v := s.registry.View()
+	for _, t := range targets {
+		if slices.ContainsFunc(v.Named(t), func(m *segments.Segment) bool { return !model.PlainProtocol(m.Protocol) }) {
+			return errs.New(errs.UnavailableInCurrentStatus, op, "segment %q is reached neither by tcp nor by rdma, which are what upstream's clients use", t)
+		}
+	}
+	return nil
+}
+
 // inMemory returns how many of the targets of a copy are in memory.
 func (s *Service) inMemory(targets []string) (n uint64) {
 	v := s.registry.View()
@@ -230,7 +250,7 @@ func (s *Service) CopyEnd(ctx context.Context, caller model.Caller, kind model.C
 // CopyRevoke abandons the targets.
 func (s *Service) CopyRevoke(ctx context.Context, caller model.Caller, kind model.CopyKind, key model.Key) error {
 	op := "master: " + kind.String() + " revoke"
-	err := s.copyDone(ctx, op, caller, key, true, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
+	err := s.copyDone(ctx, op, caller, key, !caller.Upstream, func(name string, client objects.Client, bin *objects.Bin) objects.Outcome {
 		return s.table.CopyRevoke(name, client, kind, bin)
 	})
 	s.counters.Transfer(kind).Revoke.Done(err != nil)

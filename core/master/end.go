@@ -39,6 +39,9 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 			if got == objects.Done {
 				s.announceStored(name)
 			}
+			if took > 0 && it.Checksum.Kind == model.ChecksumNone {
+				s.counters.Unsummed.Add(1)
+			}
 		}
 		if out[i] != nil {
 			before = 0

@@ -37,6 +37,8 @@ func outcomeError(out objects.Outcome, op string, key model.Key) error {
 		return keyError(errs.ObjectAlreadyExists, errs.ClassPermanent, op, key, "it is there already, or another client is writing it")
 	case objects.Unfinished:
 		return keyError(errs.ReplicaIsNotReady, errs.ClassUnknown, op, key, "it is still being written")
+	case objects.NotPlain:
+		return keyError(errs.ReplicaIsNotReady, errs.ClassUnknown, op, key, "no copy of it is one that upstream's clients can read: it lies on a storage tier, in stripes, or where neither tcp nor rdma leads")
 	case objects.Foreign:
 		return keyError(errs.IllegalClient, errs.ClassPermanent, op, key, "another client began this put; only that one may end or revoke it")
 	case objects.Written:

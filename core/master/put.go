@@ -111,6 +111,7 @@ type put struct {
 	// tenant only.
 	unused []uint64
 	split  uint64 // the number of stripes of large items
+	plain  bool   // the writer is a client of upstream
 
 	// todo are the items that still need space.
 	todo []int
@@ -124,7 +125,7 @@ type put struct {
 func (s *Service) newPut(caller model.Caller, c scope, items []model.PutItem, cfg model.ReplicateConfig) *put {
 	client, writer := s.table.Writer(caller.Client)
 	return &put{
-		s: s, scope: c, client: client, writer: writer, cfg: cfg, items: items, now: s.clock.Now(), split: 1,
+		s: s, scope: c, client: client, writer: writer, cfg: cfg, items: items, now: s.clock.Now(), split: 1, plain: caller.Upstream,
 		copies: int(min(cfg.ReplicaNum, uint32(max(s.registry.View().Names(), 1)))),
 		set:    objects.Settings{HardPin: cfg.HardPin, SoftPin: cfg.SoftPin.Action, SoftTTL: s.softTTL(cfg.SoftPin), DataType: cfg.DataType},
 		out:    make([]model.Result[[]model.Replica], len(items)),
@@ -175,6 +176,10 @@ func (p *put) queue(i int, v *segments.View) {
 	case len(v.Open) == 0: // Eviction would not help.
 	case size > v.OpenBytes:
 		text = fmt.Sprintf("it has %d bytes, but the whole pool has %d where objects can go", size, v.OpenBytes)
+	case p.plain && v.LargestPlain == 0:
+		text = "no mounted segment is one that upstream's clients reach, by tcp or rdma"
+	case p.plain && p.pieceSize(i, v) == 0:
+		text = fmt.Sprintf("it has %d bytes; the largest segment that upstream's clients reach has %d, and they write an object in one piece", size, v.LargestPlain)
 	case p.pieceSize(i, v) == 0:
 		text = fmt.Sprintf("it has %d bytes, too many for %d pieces of at most %d bytes", size, placement.MaxPieces, v.Largest)
 	case size > v.Capacity-min(pinned, v.Capacity):
@@ -348,7 +353,7 @@ const (
 
 // cut places large items in more pieces than before. It reports whether that changes any item.
 func (p *put) cut() bool {
-	if p.split == maxSplit {
+	if p.plain || p.split == maxSplit {
 		return false
 	}
 	was := p.split

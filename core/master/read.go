@@ -6,6 +6,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -21,7 +22,7 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 	if ttl == 0 {
 		ttl = s.cfg.LeaseTTL
 	}
-	g := objects.Grant{Rank: s.cfg.ExistRanks, At: s.feeds.Now()}
+	g := objects.Grant{Rank: s.cfg.ExistRanks, At: s.feeds.Now(), Plain: caller.Upstream}
 	if ttl > 0 {
 		g.Probe = s.clock.Now().Add(ttl)
 	}
@@ -36,6 +37,9 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 		var at objects.Handle
 		if at, out[i].Value = s.table.Exist(name, g); !out[i].Value && g.Parent != 0 {
 			s.lineage.Note(s.table.Print(name), g.Parent)
+		}
+		if !out[i].Value && caller.Upstream {
+			s.bringBack(ctx, c, k)
 		}
 		g.Parent = at
 	}
@@ -52,6 +56,11 @@ func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []m
 		return nil, err
 	}
 	out := s.readCounted(op, caller, c, keys, into != nil && into.WithGrains)
+	for i := range out {
+		if caller.Upstream && errs.Is(out[i].Err, errs.ReplicaIsNotReady) {
+			s.bringBack(ctx, c, keys[i])
+		}
+	}
 	s.feed(ctx)
 	return out, nil
 }
@@ -74,7 +83,7 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 }
 
 func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
-	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now()}
+	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now(), Plain: caller.Upstream}
 	out, n := s.read(op, c, keys, g)
 	s.counters.Get.Done(len(keys), len(keys)-n.mem-n.tier)
 	s.counters.Gets.Add(len(keys))

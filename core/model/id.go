@@ -86,6 +86,9 @@ type Caller struct {
 	Client ClientID
 	// Tenant is whose keys are meant. Ignored while the master serves one tenant only.
 	Tenant Tenant
+	// Upstream is set for a client of upstream: it reads and writes only copies that are Plain, and never says that
+	// it has stopped writing.
+	Upstream bool
 }
 
 // Key names an object. Any bytes are allowed.

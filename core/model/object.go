@@ -50,6 +50,9 @@ func (r *Replica) Bytes() uint64 {
 	return n
 }
 
+// Plain reports whether upstream's clients can read and write the copy: it is one piece of memory that they reach.
+func (r *Replica) Plain() bool { return len(r.More) == 0 && PlainProtocol(r.Protocol) }
+
 // Parts yields the pieces with the offset of each in the object.
 func (r *Replica) Parts(yield func(offset uint64, p Part) bool) {
 	if !yield(0, r.Part) {

@@ -20,6 +20,9 @@ type Segment struct {
 	HostID string
 }
 
+// PlainProtocol reports whether upstream's clients reach a segment with that protocol.
+func PlainProtocol(protocol string) bool { return protocol == "tcp" || protocol == "rdma" }
+
 // SegmentStatus is where a segment stands. The numbers are upstream's.
 type SegmentStatus int32
 

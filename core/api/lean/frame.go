@@ -47,6 +47,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -97,10 +98,7 @@ func bare(h head) []byte {
 
 func seal(buf []byte) { binary.LittleEndian.PutUint32(buf, uint32(len(buf)-lengthSize)) }
 
-var (
-	errFrame    = errors.New("the peer sent a frame that cannot be right")
-	errNoSocket = errors.New("the connection is not one of the system")
-)
+var errFrame = errors.New("the peer sent a frame that cannot be right")
 
 // parseHead reads the fixed part, lengthSize and headSize bytes, and says how many follow it.
 func parseHead(b []byte, limit int) (h head, rest int, err error) {
@@ -210,7 +208,7 @@ type frameReader struct {
 func (r *frameReader) open(conn net.Conn, l Limits) error {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
-		return errNoSocket
+		return framed.ErrNoSocket
 	}
 	in, err := busypoll.NewReader(sc, l.Poll)
 	if err != nil {

@@ -50,7 +50,7 @@ func (c *serverConn) large(h head) error {
 		if err == nil {
 			j := &job{c: c, h: h}
 			j.encode(nil, refusal)
-			err = c.out.send(j.out)
+			err = c.out.Send(j.out)
 		}
 		return err
 	}

@@ -32,6 +32,10 @@ type Server struct {
 	// first connection. It is called from many goroutines; it must not block.
 	Foreign func(remote net.Addr, p foreign.Protocol, first []byte) (answer []byte)
 
+	// CoroRPC, where set, serves the connections of upstream's clients. It may return before they end.
+	// Set it before the first connection.
+	CoroRPC func(*Handed)
+
 	limits  Limits
 	chain   grpc.UnaryServerInterceptor
 	methods map[string]*method

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -25,12 +26,12 @@ type serverConn struct {
 	s      *Server
 	conn   net.Conn
 	codec  Codec
-	out    *outbox
+	out    *framed.Outbox
 	in     frameReader   // used by the goroutine that reads
 	until  time.Time     // the read deadline, used by the goroutine that reads
 	slots  chan struct{} // one token for each call in progress
 	calls  sync.WaitGroup
-	relief relief
+	relief framed.Relief
 	over   chan struct{} // closed at the end
 	// greeted is called once the prefaces are exchanged.
 	greeted func(goAway func())
@@ -40,7 +41,7 @@ type serverConn struct {
 }
 
 func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
-	out, err := newOutbox(conn, s.limits)
+	out, err := framed.NewOutbox(conn, s.limits.Stall, 2*s.limits.Frame)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func newServerConn(s *Server, conn net.Conn) (*serverConn, error) {
 	c := &serverConn{
 		s: s, conn: conn, codec: codec, out: out, slots: make(chan struct{}, s.limits.Calls), over: make(chan struct{}), under: map[uint32]*job{},
 	}
-	c.relief.takeOver = c.readOn
+	c.relief.TakeOver = c.readOn
 	c.in.ask = s.Budget != nil
 	return c, c.in.open(conn, s.limits)
 }
@@ -92,8 +93,8 @@ func (c *serverConn) finish(err error) {
 		c.giveUp(0)
 	}
 	c.calls.Wait()
-	c.out.close(err)
-	c.relief.stop()
+	c.out.Close(err)
+	c.relief.Stop()
 	close(c.over)
 }
 
@@ -112,7 +113,7 @@ func (c *serverConn) greet() error {
 	if err := c.limitRead(time.Time{}); err != nil {
 		return err
 	}
-	if err := c.out.send([]byte(preface)); err != nil {
+	if err := c.out.Send([]byte(preface)); err != nil {
 		return err
 	}
 	c.greeted(c.sendGoAway)
@@ -121,7 +122,7 @@ func (c *serverConn) greet() error {
 
 // sendGoAway tells the client goodbye.
 func (c *serverConn) sendGoAway() {
-	_ = c.out.send(bare(head{kind: kindBye})) // The goroutine that reads sees the end of the connection.
+	_ = c.out.Send(bare(head{kind: kindBye})) // The goroutine that reads sees the end of the connection.
 }
 
 // await waits for the next frame. The connection ends if none comes while no call is in progress:
@@ -146,7 +147,7 @@ func (c *serverConn) await() error {
 			return err
 		case len(c.slots) == 0:
 			said = true
-			if err := c.out.send(bare(head{kind: kindBye})); err != nil {
+			if err := c.out.Send(bare(head{kind: kindBye})); err != nil {
 				return err
 			}
 		}
@@ -214,7 +215,7 @@ func (c *serverConn) next() (relieved bool, err error) {
 		go j.run() // On this processor, once it is free.
 		return false, nil
 	}
-	return c.relief.during(j.run), nil
+	return c.relief.During(j.run), nil
 }
 
 // admit counts a call that was read among those in progress.
@@ -313,7 +314,7 @@ func (j *job) run() {
 	delete(c.under, j.h.call)
 	c.mu.Unlock()
 	j.encode(resp, err)
-	_ = c.out.send(j.out) // An error has ended the connection, and that the calls.
+	_ = c.out.Send(j.out) // An error has ended the connection, and that the calls.
 }
 
 // invoke calls the method. A panic is the interceptors' to catch.

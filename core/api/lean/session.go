@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
@@ -24,7 +25,7 @@ import (
 type session struct {
 	addr   string
 	conn   net.Conn
-	out    *outbox
+	out    *framed.Outbox
 	in     frameReader // used by the goroutine that has the turn
 	limits Limits
 	codec  Codec
@@ -61,7 +62,7 @@ func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l Limits,
 		err = s.greet(ctx, dial)
 	}
 	if err == nil {
-		s.out, err = newOutbox(conn, l)
+		s.out, err = framed.NewOutbox(conn, l.Stall, 2*l.Frame)
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -208,7 +209,7 @@ func (s *session) ask(e *wait, id uint32, method string, request proto.Message) 
 		return status.Errorf(codes.ResourceExhausted, "the request has %d bytes, at most %d are allowed", len(b), s.limits.Frame)
 	}
 	seal(b)
-	if err := s.out.send(b); err != nil {
+	if err := s.out.Send(b); err != nil {
 		s.ended.Store(true) // Perhaps no goroutine reads just now that would notice.
 		return lost(err)
 	}
@@ -217,7 +218,7 @@ func (s *session) ask(e *wait, id uint32, method string, request proto.Message) 
 
 // say sends a frame that is only a head.
 func (s *session) say(h head) {
-	_ = s.out.send(bare(h)) // The reader sees the end of the connection too.
+	_ = s.out.Send(bare(h)) // The reader sees the end of the connection too.
 }
 
 // next takes one frame. The caller has the turn.

@@ -14,6 +14,7 @@ import (
 // Split returns a listener with those connections of ln that are not for s; s serves the
 // others. Both end when the returned listener is closed, which closes ln. A connection that
 // speaks neither this package's framing nor HTTP/2 is turned away at once: s.Foreign is told.
+// s.CoroRPC, where set, gets those of upstream's clients.
 //
 // Where there are too many connections (Limits.Conns), the one that has been idle for longest, of
 // the host with the most, gives way to a new one: its client is told goodbye, or it is closed.
@@ -97,20 +98,16 @@ func (sp *splitter) watch(conn net.Conn) bool {
 
 // sniff looks at the first bytes and hands the connection on.
 func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
-	handed := false // to gRPC, which closes it
+	handed := false // to a server that closes it
 	defer func() {
 		if !handed {
 			g.left()
 		}
 	}()
-	var first [foreign.Least]byte
-	n := 0
-	err := conn.SetReadDeadline(time.Now().Add(sp.s.limits.Stall))
-	if err == nil {
-		n, err = io.ReadFull(conn, first[:])
-	}
+	first, n, err := sp.begin(conn)
 	protocol := foreign.FromClient(first[:n])
-	if n > 0 && protocol != foreign.Lean && protocol != foreign.HTTP2 {
+	coro := protocol == foreign.CoroRPC && sp.s.CoroRPC != nil
+	if n > 0 && protocol != foreign.Lean && protocol != foreign.HTTP2 && !coro {
 		defer sp.forget(conn)
 		sp.turnAway(conn, protocol, first[:n])
 		return
@@ -118,14 +115,18 @@ func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
 	if err == nil {
 		err = conn.SetReadDeadline(time.Time{})
 	}
-	switch closed := sp.forget(conn); {
-	case err != nil || closed:
+	if closed := sp.forget(conn); err != nil || closed {
 		_ = conn.Close()
+		return
+	}
+	boundUnacknowledged(conn)
+	switch {
 	case protocol == foreign.Lean:
-		boundUnacknowledged(conn)
 		sp.s.serveConn(g)
+	case coro:
+		handed = true
+		sp.s.CoroRPC(&Handed{Conn: conn, First: first, tracked: g})
 	default:
-		boundUnacknowledged(conn)
 		g.greeted(nil)
 		select {
 		case sp.rest <- &begun{Conn: conn, first: first[:], tracked: g}:
@@ -134,6 +135,31 @@ func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
 			_ = conn.Close()
 		}
 	}
+}
+
+// silence is how long a client of upstream's may be silent after it has connected: it connects again
+// to a master that was gone before it has a call.
+const silence = 5 * time.Minute
+
+// begin reads the first bytes.
+func (sp *splitter) begin(conn net.Conn) (first [foreign.Least]byte, n int, err error) {
+	stall := sp.s.limits.Stall
+	wait := stall
+	if sp.s.CoroRPC != nil {
+		wait = max(wait, silence)
+	}
+	if err = conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return first, 0, err
+	}
+	n, err = conn.Read(first[:])
+	if err != nil || n == len(first) {
+		return first, n, err
+	}
+	if err = conn.SetReadDeadline(time.Now().Add(stall)); err != nil {
+		return first, n, err
+	}
+	more, err := io.ReadFull(conn, first[n:])
+	return first, n + more, err
 }
 
 // forget ends the watch over a connection, and says whether the listener is closed.
@@ -176,6 +202,25 @@ func (sp *splitter) Close() error {
 	<-sp.over
 	return err
 }
+
+// Handed is a connection of another protocol, for the server that closes it.
+type Handed struct {
+	// Conn has sent First already.
+	Conn    net.Conn
+	First   [foreign.Least]byte
+	tracked *trackedConn
+}
+
+// Become says that conn takes the place of Conn. It returns false for a connection that was closed to
+// make room.
+func (h *Handed) Become(conn net.Conn) bool { return h.tracked.become(conn) }
+
+// Begun says that the client has sent a whole request. Where the connection has to make room for
+// another, goAway is called, which must not block, and it is closed after 2 s at the latest.
+func (h *Handed) Begun(goAway func()) { h.tracked.greeted(goAway) }
+
+// Left says that the connection is closed. Repeatable.
+func (h *Handed) Left() { h.tracked.left() }
 
 // begun is a connection whose first bytes were read.
 type begun struct {

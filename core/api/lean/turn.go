@@ -179,7 +179,7 @@ func (s *session) readIdle() error {
 // fail ends the session. The caller has the turn and keeps it.
 func (s *session) fail(err error) {
 	s.ended.Store(true)
-	err = s.out.close(err)
+	err = s.out.Close(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.why = err
@@ -193,7 +193,7 @@ func (s *session) fail(err error) {
 
 // end closes the connection and waits until no goroutine reads it.
 func (s *session) end(why error) {
-	_ = s.out.close(why)
+	_ = s.out.Close(why)
 	select {
 	case <-s.turn.free:
 		s.fail(why)

@@ -66,7 +66,7 @@ func TestForeignClients(t *testing.T) {
 	text := log.String()
 	assert.Equal(t, 5, strings.Count(text, "\n"), "a line for each protocol: %s", text)
 	for _, want := range []string{
-		"a store client of upstream's (coro_rpc) called the master's RPC port and was turned away: install this project's Python package",
+		"a store client of upstream's (coro_rpc) called the master's RPC port and was turned away: set upstream_clients to serve it, or install this project's Python package",
 		"an HTTP client called", `first="GET /metadata"`, "a Redis client called", "a TLS client called", `53 53 48 2d`, "remote=127.0.0.1:",
 	} {
 		assert.Contains(t, text, want)

@@ -38,6 +38,8 @@ type Set struct {
 	Capped Counter
 	// PutTimes are from the start of a put to its end.
 	PutTimes Durations
+	// Unsummed are puts that ended without a checksum.
+	Unsummed Counter
 	// Upserts replaced a value that was there; UpsertsInPlace of them in its own memory.
 	Upserts, UpsertsInPlace Counter
 
@@ -73,6 +75,8 @@ type Set struct {
 	RPC Methods
 	// ForeignConnections were turned away from the RPC port, by protocol; fed by the API.
 	ForeignConnections Labelled
+	// UpstreamConnections is how many connections upstream's clients have; fed by the API.
+	UpstreamConnections atomic.Int64
 	// RequestMemory is how many bytes of the memory for large requests are taken, RequestWaits
 	// counts the requests that waited for some, ConnectionsClosed the connections that were closed
 	// because there were too many, by reason; fed by the API.

@@ -11,6 +11,7 @@ func (l *list) counters(s *Set) {
 	l.counter("master_put_start_alloc_failures_total", "Number of puts that found no space.", &s.AllocFailures)
 	l.counter("master_put_start_capped_total", "Number of puts that were refused because their client has too many unfinished ones.", &s.Capped)
 	l.counter("master_put_start_partial_allocations_total", "Number of puts that got fewer copies than they asked for.", &s.PartialAllocs)
+	l.counter("master_put_end_without_checksum_total", "Number of puts whose writer computed no checksum, so that no reader can verify the bytes.", &s.Unsummed)
 	l.counter("master_upserts_total", "Number of puts that replaced a value that was there.", &s.Upserts)
 	l.counter("master_upserts_in_place_total", "Number of puts that replaced a value in its own memory.", &s.UpsertsInPlace)
 	l.counter("mem_cache_hit_nums_", "Number of reads answered from memory segments.", &s.MemHits)
@@ -36,6 +37,8 @@ func (l *list) counters(s *Set) {
 	l.counter("master_put_start_release_cnt", "Number of copies of given-up puts whose memory was freed.", &s.Released)
 	l.counter("master_drained_objects_total", "Number of copies that drain jobs moved away.", &s.DrainedObjects)
 	l.counter("master_drained_bytes_total", "Bytes of the copies that drain jobs moved away.", &s.DrainedBytes)
+	l.add(prometheus.GaugeValue, "master_upstream_connections", "Connections of upstream's clients to the RPC port.",
+		func(*Gauges) float64 { return float64(s.UpstreamConnections.Load()) })
 	l.add(prometheus.GaugeValue, "master_request_memory_bytes", "Bytes of rpc_memory_budget that large requests take.",
 		func(*Gauges) float64 { return float64(s.RequestMemory.Load()) })
 	l.counter("master_request_memory_waits_total", "Number of large requests that waited for rpc_memory_budget.", &s.RequestWaits)

@@ -28,6 +28,8 @@ type Source struct {
 	// Own are the names of the segments on which this copy lies, several where it is striped;
 	// Others those of the object's other copies.
 	Own, Others []string
+	// Plain says that upstream's clients can read this copy.
+	Plain bool
 }
 
 // CopySource finds the copy of an object that lies on a segment, or any with "". Missing,
@@ -45,7 +47,7 @@ func (t *Table) CopySource(key, segment string) (Source, Outcome) {
 			names = append(names, p.Segment)
 		}
 		if src.ID == 0 && (segment == "" || slices.Contains(names, segment)) {
-			src.ID, src.Own = r.ID, names
+			src.ID, src.Own, src.Plain = r.ID, names, r.Plain()
 		} else {
 			src.Others = append(src.Others, names...)
 		}

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -426,6 +427,34 @@ func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at jo
 		}
 	}
 	return dst
+}
+
+// plain reports whether upstream's clients can read one of the copies. at is that of describe.
+func (o *object) plain(at journal.Instant) bool {
+	copies := o.several()
+	if copies == nil {
+		return model.PlainProtocol(o.seg.Protocol) && o.seg.Readable(at)
+	}
+	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.plain() && r.readable(at) })
+}
+
+// plain reports whether upstream's clients can read and write the copy.
+func (r *replica) plain() bool {
+	return len(r.parts) == 1 && model.PlainProtocol(r.parts[0].Seg.Protocol)
+}
+
+// plainFirst removes the copies that upstream's clients cannot read from those that describe appended behind head, and puts the
+// nodes that answer first: upstream's clients read the first copy only.
+func (o *object) plainFirst(described []model.Replica, head int) []model.Replica {
+	out := slices.DeleteFunc(described[head:], func(r model.Replica) bool { return !r.Plain() })
+	if len(out) > 1 {
+		weights := make(map[uint64]float64, len(out))
+		for _, r := range o.several() {
+			weights[r.id] = r.parts[0].Seg.Weight()
+		}
+		slices.SortStableFunc(out, func(a, b model.Replica) int { return cmp.Compare(weights[b.ID], weights[a.ID]) })
+	}
+	return described[:head+len(out)]
 }
 
 func (r *replica) describe(status model.ReplicaStatus) model.Replica {

@@ -33,6 +33,7 @@ const (
 	GroupFull          // its group has MaxGroup members
 	Moved              // it was used meanwhile
 	CopyLimit          // the client has as many copies in progress as it may
+	NotPlain           // readable, but not by upstream's clients
 	NeedsSpace         // cannot be overwritten in place, needs memory of its own
 )
 

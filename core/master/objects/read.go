@@ -23,13 +23,15 @@ type Grant struct {
 	At journal.Instant
 	// Grains asks for the checksums of grains.
 	Grains bool
+	// Plain passes over the copies that upstream's clients cannot read, and orders the others by the weights of their segments.
+	Plain bool
 }
 
 // Exist reports whether a key is readable, applies the grant if so, and names the object.
 func (t *Table) Exist(key string, g Grant) (Handle, bool) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) || !o.readable(g.At) {
+	if o == nil || !o.has(complete) || !o.readable(g.At) || g.Plain && !o.plain(g.At) {
 		return 0, false
 	}
 	t.grant(i, s, o, g)
@@ -37,7 +39,7 @@ func (t *Table) Exist(key string, g Grant) (Handle, bool) {
 }
 
 // Read answers with an object and applies the grant. The copies are appended to buf and
-// the answer points into the result. Missing or Unfinished.
+// the answer points into the result. Missing, Unfinished or NotPlain.
 func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []model.Replica, Handle, Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
@@ -54,6 +56,11 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 	buf = o.describe(buf, model.ReplicaComplete, g.At)
 	if len(buf) == head {
 		return model.Object{}, buf, 0, Missing
+	}
+	if g.Plain {
+		if buf = o.plainFirst(buf, head); len(buf) == head {
+			return model.Object{}, buf, 0, NotPlain
+		}
 	}
 	t.grant(i, s, o, g)
 	out := model.Object{Size: o.size(), Checksum: o.checksum(), Replicas: buf[head:len(buf):len(buf)]}

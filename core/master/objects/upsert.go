@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"slices"
+
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 )
@@ -40,15 +42,15 @@ func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Inst
 
 // Overwrite begins an upsert on the memory that the object has, and appends its copies to
 // dst. Until it is finished the object is not readable. NeedsSpace when there is no such
-// object, a copy of it is dead, its size or number of copies differs, or a reader may be
-// reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
+// object, a copy of it is dead, its size or number of copies differs, its copies are not Plain as asked, or a
+// reader may be reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
 func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
 	i, s, o := t.open(n.Key)
 	defer s.mu.Unlock()
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies {
+	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies || n.Plain && !o.allPlain() {
 		return dst, NeedsSpace
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
@@ -87,6 +89,15 @@ func (o *object) intact() int {
 		}
 	}
 	return len(copies)
+}
+
+// allPlain reports whether upstream's clients can write all copies.
+func (o *object) allPlain() bool {
+	copies := o.several()
+	if copies == nil {
+		return model.PlainProtocol(o.seg.Protocol)
+	}
+	return !slices.ContainsFunc(copies, func(r replica) bool { return !r.plain() })
 }
 
 // renumber gives the copies new IDs, since their bytes will be others.

@@ -22,6 +22,8 @@ type NewObject struct {
 	// Replace displaces a complete object and any unfinished one. Settings that are not set
 	// are inherited from it.
 	Replace bool
+	// Plain says that the copies must be such as upstream's clients can write.
+	Plain bool
 }
 
 // Settings are the properties that a put gives an object in addition to its bytes.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
 
@@ -19,6 +20,8 @@ type Wish struct {
 	// SameNode keeps the objects of the call on one host as long as it has space: the
 	// writer's, or else one for the whole call.
 	SameNode bool
+	// Plain keeps to the segments that upstream's clients reach.
+	Plain bool
 }
 
 // Planner makes the candidate lists of the objects of one put call. Not safe for
@@ -33,7 +36,8 @@ type Planner struct {
 
 // NewPlanner plans against one view.
 func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
-	w.Copies = min(w.Copies, possible(v, w.Copies))
+	w.Plain = w.Plain && !v.AllPlain
+	w.Copies = min(w.Copies, possible(v, w))
 	if w.SameNode && w.HostID == "" && len(v.Hosts) > 0 {
 		w.HostID = v.Hosts[rand.IntN(len(v.Hosts))]
 	}
@@ -50,20 +54,24 @@ func NewPlanner(v *segments.View, s Strategy, w Wish) *Planner {
 // possible returns how many copies can be made, at most: as many as there are segment names whose
 // nodes are not silent, so that a put does not fail for a node that does not answer. A pool that is
 // silent as a whole is used all the same.
-func possible(v *segments.View, want int) int {
-	if want <= 1 || v.Even() {
+func possible(v *segments.View, w Wish) int {
+	if !w.Plain && (w.Copies <= 1 || v.Even()) {
 		return v.Names()
 	}
-	var names []string
-	for _, s := range v.Open {
-		if len(names) < want && s.Weight() > 0 && !slices.Contains(names, s.Name) {
-			names = append(names, s.Name)
+	count := func(counts func(s *segments.Segment) bool) int {
+		var names []string
+		for _, s := range v.Open {
+			if len(names) < w.Copies && counts(s) && !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
 		}
+		return len(names)
 	}
-	if len(names) == 0 {
-		return v.Names()
+	may := func(s *segments.Segment) bool { return !w.Plain || model.PlainProtocol(s.Protocol) }
+	if n := count(func(s *segments.Segment) bool { return may(s) && s.Weight() > 0 }); n > 0 {
+		return n
 	}
-	return len(names)
+	return count(may)
 }
 
 // Copies returns how many copies are possible: no more than there are segment names of nodes that
@@ -122,9 +130,32 @@ func (p *Planner) Rest(taken []*segments.Segment) []alloc.SpaceID {
 // base is the order without what is preferred.
 func (p *Planner) base() []alloc.SpaceID {
 	if p.wish.SameNode {
-		return byHost(p.view, p.wish.HostID, p.object.Key, nil)
+		return p.reached(byHost(p.view, p.wish.HostID, p.object.Key, nil))
 	}
-	return p.strategy.Order(p.view, p.object, nil)
+	return p.reached(p.strategy.Order(p.view, p.object, nil))
+}
+
+// reached keeps those of an order that the writer reaches. If there are none, since a strategy looks at few segments, it
+// returns all others that the writer reaches.
+func (p *Planner) reached(order []alloc.SpaceID) []alloc.SpaceID {
+	if !p.wish.Plain {
+		return order
+	}
+	var out []alloc.SpaceID
+	for _, id := range order {
+		if model.PlainProtocol(p.view.Space(id).Protocol) {
+			out = append(out, id)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, s := range p.view.Open {
+		if model.PlainProtocol(s.Protocol) {
+			out = append(out, s.Space)
+		}
+	}
+	return out
 }
 
 // order is the base with the preferred segments moved to the front.
@@ -136,7 +167,7 @@ func (p *Planner) order() []alloc.SpaceID {
 	out := make([]alloc.SpaceID, 0, len(base)+len(p.wish.Preferred))
 	for _, name := range p.wish.Preferred {
 		for _, s := range p.view.Named(name) {
-			if s.Allocatable() && !slices.Contains(out, s.Space) {
+			if s.Allocatable() && !slices.Contains(out, s.Space) && (!p.wish.Plain || model.PlainProtocol(s.Protocol)) {
 				out = append(out, s.Space)
 			}
 		}

@@ -37,6 +37,14 @@ func PieceSize(size, stripe, largest uint64) uint64 {
 	return piece
 }
 
+// WholeSize is PieceSize of an object that is not cut.
+func WholeSize(size, largest uint64) uint64 {
+	if size > largest {
+		return 0
+	}
+	return size
+}
+
 // Stripe appends the requests for the pieces of one copy, in the order of the bytes. Each
 // piece begins with another candidate, in turn, and falls back on those that follow.
 // piece is what PieceSize said; nothing is appended when it is 0 or there is no candidate.

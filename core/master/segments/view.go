@@ -28,6 +28,10 @@ type View struct {
 	// Capacity is the sum of the sizes of All without Tiers, OpenBytes that of Open, and Largest the
 	// biggest of Open, in bytes.
 	Capacity, OpenBytes, Largest uint64
+	// LargestPlain is the biggest, in bytes, of those of Open that upstream's clients reach, and AllPlain says that they
+	// reach all of Open.
+	LargestPlain uint64
+	AllPlain     bool
 
 	names      int
 	uneven     atomic.Bool
@@ -115,6 +119,7 @@ func newView(mounted []*Segment) *View {
 	})
 	v := &View{
 		All:        all,
+		AllPlain:   true,
 		Away:       away,
 		Open:       make([]*Segment, 0, len(all)),
 		Ring:       make([]alloc.SpaceID, 0, 2*len(all)),
@@ -141,6 +146,11 @@ func newView(mounted []*Segment) *View {
 		v.Open = append(v.Open, s)
 		v.OpenBytes += s.Size
 		v.Largest = max(v.Largest, s.Size)
+		if model.PlainProtocol(s.Protocol) {
+			v.LargestPlain = max(v.LargestPlain, s.Size)
+		} else {
+			v.AllPlain = false
+		}
 		v.Ring = append(v.Ring, s.Space)
 		v.openOn[s.Host()] = append(v.openOn[s.Host()], s)
 		open[s.Name] = struct{}{}

@@ -67,7 +67,7 @@ type pooled[In, Out any] struct {
 // asker returns the message of a caller.
 func (p *pooled[In, Out]) asker(c model.Caller) *masterv1.Caller {
 	p.client.Hi, p.client.Lo = c.Client.Hi, c.Client.Lo
-	p.caller.Client, p.caller.Tenant = &p.client, c.Tenant
+	p.caller.Client, p.caller.Tenant, p.caller.Upstream = &p.client, c.Tenant, c.Upstream
 	return &p.caller
 }
 

@@ -12,12 +12,12 @@ import (
 
 // ToCaller says who asks.
 func ToCaller(c model.Caller) *masterv1.Caller {
-	return &masterv1.Caller{Client: ToUUID(c.Client), Tenant: c.Tenant}
+	return &masterv1.Caller{Client: ToUUID(c.Client), Tenant: c.Tenant, Upstream: c.Upstream}
 }
 
 // FromCaller returns who asks.
 func FromCaller(c *masterv1.Caller) model.Caller {
-	return model.Caller{Client: FromUUID(c.GetClient()), Tenant: c.GetTenant()}
+	return model.Caller{Client: FromUUID(c.GetClient()), Tenant: c.GetTenant(), Upstream: c.GetUpstream()}
 }
 
 // called is a request that says who asks.

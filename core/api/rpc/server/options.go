@@ -3,6 +3,8 @@ package server
 import (
 	"log/slog"
 	"time"
+
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 )
 
 // DefaultMemoryBudget is that of Options.MemoryBudget.
@@ -37,6 +39,11 @@ type Options struct {
 	// ConnClosed, where set, is told why a connection was closed or refused because there were too
 	// many, with the words of lean.CloseReason. Called from many goroutines; it must not block.
 	ConnClosed func(why string)
+	// Upstream, where set, answers upstream's clients, which are turned away otherwise.
+	// UpstreamConnections, where set, is told by how many their connections become more. Called from many
+	// goroutines; it must not block.
+	Upstream            upstream.Handler
+	UpstreamConnections func(more int)
 	// Foreign, where set, is told of each connection that was turned away, by the name of its
 	// protocol as package foreign gives it. Called from many goroutines; it must not block.
 	Foreign func(protocol string)

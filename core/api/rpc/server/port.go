@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -17,6 +18,8 @@ type Observer interface {
 	store.Master
 	ObserveRPC(method string, took time.Duration)
 	ObserveForeign(protocol string)
+	// ObserveUpstreamConnections counts the connections of upstream's clients, by how many they become more.
+	ObserveUpstreamConnections(more int)
 	// ObserveRequestMemory counts the memory of large requests, ObserveRequestWait those that wait
 	// for it, ObserveConnClosed the connections that were closed because there were too many.
 	ObserveRequestMemory(bytes int64)
@@ -33,6 +36,8 @@ type Port struct {
 	number  int
 	setting string
 	serving string // the line of the log
+	// upstream says that clients of upstream's may call here.
+	upstream bool
 	master  Observer
 	log     *slog.Logger
 	fail    ports.Failer
@@ -42,7 +47,7 @@ type Port struct {
 
 // NewPort returns the RPC port of a master, closed. fail gets the error of a server that ended by itself.
 func NewPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
-	return &Port{cfg: cfg, number: cfg.RPCPort, setting: "rpc_port", serving: "master is serving", master: m, log: log, fail: fail}
+	return &Port{cfg: cfg, number: cfg.RPCPort, setting: "rpc_port", serving: "master is serving", upstream: true, master: m, log: log, fail: fail}
 }
 
 // NewFollowPort returns the port at which nodes tell a master that does not lead what their ledgers have, closed.
@@ -65,11 +70,15 @@ func (p *Port) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := New(m, Options{
+	o := Options{
 		Logger: p.log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign,
 		MemoryBudget: memoryBudget(uint64(c.RPCMemoryBudget)), Memory: m.ObserveRequestMemory, MemoryWait: m.ObserveRequestWait,
-		MaxConnections: maxConnections(c.RPCMaxConnections, p.log), ConnClosed: m.ObserveConnClosed,
-	})
+		MaxConnections: maxConnections(c.RPCMaxConnections, p.log), ConnClosed: m.ObserveConnClosed, UpstreamConnections: m.ObserveUpstreamConnections,
+	}
+	if p.upstream && c.UpstreamClients {
+		o.Upstream = refusing{}
+	}
+	server := New(m, o)
 	if !c.RPCEnableTCPNoDelay {
 		ln = delayed{ln}
 	}
@@ -104,4 +113,12 @@ func (d delayed) Accept() (net.Conn, error) {
 		_ = tcp.SetNoDelay(false) // A connection that has closed fails by itself.
 	}
 	return c, err
+}
+
+// refusing refuses every call of upstream's clients.
+type refusing struct{}
+
+// Answer implements upstream.Handler.
+func (refusing) Answer(context.Context, *upstream.Peer, uint32, []byte, []byte) ([]byte, error) {
+	return nil, &upstream.Refused{Code: upstream.CodeUnsupported, Message: "this master does not serve the call: install this project's Python package"}
 }

@@ -15,13 +15,15 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // Server serves a master on a listener. A call that panics fails alone.
 type Server struct {
-	grpc *grpc.Server
-	lean *lean.Server
+	grpc     *grpc.Server
+	lean     *lean.Server
+	upstream *upstream.Server // nil where upstream's clients are turned away
 }
 
 // New returns a server of m. Nothing runs before Serve.
@@ -57,13 +59,20 @@ func New(m store.Master, opts Options) *Server {
 	s.lean.ConnClosed = logConnClosed(opts)
 	s.lean.Codec = codec{}
 	s.lean.Foreign = turnedAway(opts)
+	if opts.Upstream != nil {
+		s.upstream = upstream.NewServer(upstream.Options{
+			Handler: opts.Upstream, Logger: opts.Logger, Frame: rpc.MaxMessageSize, Stall: opts.HandshakeTimeout, Call: opts.CallTimeout,
+			Idle: opts.IdleTimeout, Budget: b, Observe: opts.Observe, Connections: opts.UpstreamConnections,
+		})
+		s.lean.CoroRPC = s.upstream.Serve
+	}
 	s.grpc.RegisterService(counted(masterv1.MasterService_ServiceDesc, b, opts), &service{master: m})
 	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})
 	return s
 }
 
-// Serve answers on ln until Stop, and closes it: calls over gRPC, and over the leaner
-// framing of package lean. It returns nil after Stop.
+// Serve answers on ln until Stop, and closes it: calls over gRPC, over the leaner framing of package
+// lean, and of upstream's clients. It returns nil after Stop.
 func (s *Server) Serve(ln net.Listener) error {
 	err := s.grpc.Serve(lean.Split(ln, s.lean))
 	if errors.Is(err, grpc.ErrServerStopped) {
@@ -78,10 +87,13 @@ func (s *Server) Stop(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var both sync.WaitGroup
-		both.Go(s.grpc.GracefulStop)
-		both.Go(func() { s.lean.Stop(ctx) })
-		both.Wait()
+		var all sync.WaitGroup
+		all.Go(s.grpc.GracefulStop)
+		all.Go(func() { s.lean.Stop(ctx) })
+		if s.upstream != nil {
+			all.Go(func() { s.upstream.Stop(ctx) })
+		}
+		all.Wait()
 	}()
 	select {
 	case <-done:

@@ -24,6 +24,8 @@ type Function interface {
 	// Accepts returns the versions whose request has the shape of a body. It is empty for a request
 	// of a version that is not served, which Shape describes.
 	Accepts(body []byte) Versions
+	// Readers returns the versions whose clients can read a response that is for clients of v.
+	Readers(v Version) Versions
 }
 
 // Call is a function of the master with the types of its request and response. Its methods are safe

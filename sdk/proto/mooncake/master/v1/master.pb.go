@@ -250,7 +250,10 @@ type Caller struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Client *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
 	// Empty is the tenant "default".
-	Tenant        string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The caller is a client of upstream, whose call a master passes on: it reads and writes copies only that are one piece of
+	// memory that tcp or rdma reaches, and never says that it has stopped writing.
+	Upstream      bool `protobuf:"varint,3,opt,name=upstream,proto3" json:"upstream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +300,13 @@ func (x *Caller) GetTenant() string {
 		return x.Tenant
 	}
 	return ""
+}
+
+func (x *Caller) GetUpstream() bool {
+	if x != nil {
+		return x.Upstream
+	}
+	return false
 }
 
 // Protocol numbers this contract. A peer with another major number is refused; a higher
@@ -4914,10 +4924,11 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"c\n" +
 	"\rReadyResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x128\n" +
-	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"R\n" +
+	"\bprotocol\x18\x02 \x01(\v2\x1c.mooncake.master.v1.ProtocolR\bprotocol\"n\n" +
 	"\x06Caller\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x12\x16\n" +
-	"\x06tenant\x18\x02 \x01(\tR\x06tenant\"6\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1a\n" +
+	"\bupstream\x18\x03 \x01(\bR\bupstream\"6\n" +
 	"\bProtocol\x12\x14\n" +
 	"\x05major\x18\x01 \x01(\rR\x05major\x12\x14\n" +
 	"\x05minor\x18\x02 \x01(\rR\x05minor\"\xc0\x01\n" +

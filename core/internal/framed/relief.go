@@ -1,4 +1,4 @@
-package lean
+package framed
 
 import (
 	"sync"
@@ -9,11 +9,12 @@ import (
 // read it works on it. The delay is at most twice that.
 const onItsOwn = 2 * time.Millisecond
 
-// relief lets the goroutine that reads a connection work on a call. If the call lasts, another
+// Relief lets the goroutine that reads a connection work on a call. If the call lasts, another
 // goroutine takes over the reading. The clock that checks this runs only while calls arrive, so
 // that a call pays for no more than two uncontended locks.
-type relief struct {
-	takeOver func() // reads on
+type Relief struct {
+	// TakeOver reads on, until the connection ends. Set it before the first call.
+	TakeOver func()
 
 	mu      sync.Mutex
 	working bool
@@ -24,8 +25,8 @@ type relief struct {
 	stopped bool
 }
 
-// during runs work. It reports whether another goroutine has taken over meanwhile.
-func (r *relief) during(work func()) (relieved bool) {
+// During runs work. It reports whether another goroutine has taken over meanwhile.
+func (r *Relief) During(work func()) (relieved bool) {
 	r.mu.Lock()
 	r.working = true
 	r.count++
@@ -50,7 +51,7 @@ func (r *relief) during(work func()) (relieved bool) {
 }
 
 // look takes over where the call of the last look still lasts.
-func (r *relief) look() {
+func (r *Relief) look() {
 	r.mu.Lock()
 	same := r.count == r.seen
 	r.seen = r.count
@@ -63,12 +64,12 @@ func (r *relief) look() {
 	}
 	r.mu.Unlock()
 	if take {
-		r.takeOver()
+		r.TakeOver()
 	}
 }
 
-// stop ends the clock.
-func (r *relief) stop() {
+// Stop ends the clock.
+func (r *Relief) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true

@@ -1,4 +1,6 @@
-package lean
+// Package framed has what the connections of servers and clients share whose messages are frames over
+// TCP: they are written without waiting, and read by the goroutine that works on them.
+package framed
 
 import (
 	"errors"
@@ -10,9 +12,10 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// outbox writes frames to a connection. The sender does not wait: a goroutine writes what the
-// kernel does not take at once. A peer that does not read loses the connection after stall.
-type outbox struct {
+// Outbox writes frames to a connection. The sender does not wait: a goroutine writes what the
+// kernel does not take at once. A peer that does not read loses the connection. Safe for concurrent
+// use.
+type Outbox struct {
 	conn  net.Conn
 	raw   syscall.RawConn
 	stall time.Duration
@@ -28,16 +31,21 @@ type outbox struct {
 
 var errSlow = errors.New("the peer does not read what is sent to it")
 
-func newOutbox(conn net.Conn, l Limits) (*outbox, error) {
+// ErrNoSocket is the error for a connection that is not one of the system.
+var ErrNoSocket = errors.New("the connection is not one of the system")
+
+// NewOutbox returns an outbox of conn, which ends when the peer takes nothing for stall, or where more
+// than limit bytes would wait.
+func NewOutbox(conn net.Conn, stall time.Duration, limit int) (*Outbox, error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil, errNoSocket
+		return nil, ErrNoSocket
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &outbox{conn: conn, raw: raw, stall: l.Stall, limit: 2 * l.Frame}, nil
+	return &Outbox{conn: conn, raw: raw, stall: stall, limit: limit}, nil
 }
 
 // attempt is a write that does not wait. What it works with is made once: the system's
@@ -75,9 +83,9 @@ func (a *attempt) once(fd uintptr) bool {
 	}
 }
 
-// send writes a frame, or keeps it until the kernel takes it. The frame stays the caller's.
+// Send writes a frame, or keeps it until the kernel takes it. The frame stays the caller's.
 // An error ends the connection.
-func (o *outbox) send(frame []byte) error {
+func (o *Outbox) Send(frame []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -97,7 +105,7 @@ func (o *outbox) send(frame []byte) error {
 }
 
 // keep puts bytes behind those that wait. mu is held.
-func (o *outbox) keep(b []byte) error {
+func (o *Outbox) keep(b []byte) error {
 	if len(o.waiting)+len(b) > o.limit {
 		return o.fail(errSlow)
 	}
@@ -110,7 +118,7 @@ func (o *outbox) keep(b []byte) error {
 }
 
 // write writes what waits until nothing does.
-func (o *outbox) write() {
+func (o *Outbox) write() {
 	for {
 		o.mu.Lock()
 		b := o.waiting
@@ -137,7 +145,7 @@ func (o *outbox) write() {
 }
 
 // fail ends the connection. mu is held.
-func (o *outbox) fail(err error) error {
+func (o *Outbox) fail(err error) error {
 	if o.err == nil {
 		o.err = err
 		o.waiting = nil
@@ -146,8 +154,8 @@ func (o *outbox) fail(err error) error {
 	return o.err
 }
 
-// close ends the connection, waits for the goroutine, and returns why the connection ended first.
-func (o *outbox) close(why error) error {
+// Close ends the connection, waits for the goroutine, and returns why the connection ended first.
+func (o *Outbox) Close(why error) error {
 	o.mu.Lock()
 	why = o.fail(why)
 	o.mu.Unlock()
