@@ -209,6 +209,15 @@ bench-peers: build pydev bench-program bench-peers-setup ## Measure this project
 	$(BIN)/mooncake-bench peers --programs $(BIN) --upstream $(PEERS)/upstream --python $(PYTHON) $(if $(WORKS),--only $(WORKS)) \
 		$(if $(FULL),--full) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TRACE),--trace $(TRACE)) $(if $(OUT),--out $(OUT))
 
+# MASTER: upstream for the masters of the wheels, as a control. LOAD: how long the random load lasts, such as 1m. RUN: a
+# regular expression that selects checks, such as 0.3.13. OUT: a file for JSON.
+.PHONY: interop
+interop: setup-python ## Hold the master to the unmodified clients in upstream's Python wheels; OUT=FILE for JSON
+	go test -c -o dist/wheels.test ./test/wheels
+	cd test/wheels && MOONCAKE_INTEROP=full MOONCAKE_INTEROP_MASTER='$(MASTER)' MOONCAKE_INTEROP_LOAD='$(LOAD)' \
+		MOONCAKE_INTEROP_OUT='$(if $(OUT),$(abspath $(OUT)))' PYTHON=$$(command -v $(PYTHON)) \
+		../../dist/wheels.test -test.timeout 2h -test.run './$(RUN)'
+
 # NAMES: which ones of allocator, eviction, objects and framing, separated by spaces.
 .PHONY: bench-stat
 bench-stat: $(TOOLS)/benchstat ## Compare the parts with the figures in docs/bench, by benchstat

@@ -36,6 +36,7 @@ func All() []Workload {
 	return []Workload{
 		{"tcp", "puts and gets of a client over TCP", tcp},
 		{"master", "calls to the master", masterCalls},
+		{"upstream-master", "calls of upstream's own client to our master and to upstream's", upstreamMaster},
 		{"idle", "start, memory and memory a key of the master", idle},
 		{"samehost", "puts and gets through shared memory and an own segment, beside memcpy", sameHost},
 		{"alloc", "allocators: time of a call, utilisation", allocators},
