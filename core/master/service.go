@@ -106,6 +106,7 @@ type Service struct {
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
 	epoch atomic.Uint64
+	wanted wanted
 	// revoked are puts that were revoked when the table did not have them.
 	revoked revoked.Set
 

@@ -3,7 +3,7 @@
 //
 // Upstream's clients differ from those of this project in four respects. They read and write an object in
 // one piece, over tcp or rdma only. They read the first replica they are told and no other. They compute
-// no checksum that this project knows. And they never say that they have stopped to write. So every
+// no checksum that this project knows. And they never say that they have stopped writing. So every
 // call that this package makes has model.Caller.Upstream set.
 package service
 
@@ -122,7 +122,7 @@ const most = 1 << 14
 
 // inPieces makes a call for all items, in pieces that the master takes. The error of a call is that of each of its items.
 func inPieces[In, Out any](items []In, call func([]In) ([]Out, error), failed func(error) Out) []Out {
-	out := make([]Out, 0, len(items))
+	var out []Out
 	for len(items) > 0 {
 		piece := items[:min(len(items), most)]
 		items = items[len(piece):]
@@ -130,12 +130,15 @@ func inPieces[In, Out any](items []In, call func([]In) ([]Out, error), failed fu
 		if err == nil && len(got) != len(piece) {
 			err = errs.New(errs.Internal, "upstream", "the master answered %d items of %d", len(got), len(piece))
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+			for range piece {
+				out = append(out, failed(err))
+			}
+		case out == nil:
+			out = got
+		default:
 			out = append(out, got...)
-			continue
-		}
-		for range piece {
-			out = append(out, failed(err))
 		}
 	}
 	return out
