@@ -75,7 +75,7 @@ func (c *conn) finish(err error) {
 	var last []byte
 	if large := (*largeError)(nil); errors.As(err, &large) {
 		last = tooLarge(large.seq, large.Error())
-		c.s.refusals.tooLarge(c, large)
+		c.s.refusals.tooLarge(c.socket.RemoteAddr(), large.function, large)
 	} else if !errors.Is(err, os.ErrDeadlineExceeded) || !c.isRetired() {
 		c.giveUp()
 	}
@@ -164,7 +164,7 @@ func (c *conn) next() (relieved bool, err error) {
 		c.handed.Begun(c.retire)
 	}
 	if refused != nil {
-		c.s.refusals.tell(c, h.function, refused)
+		c.s.refusals.tell(c.socket.RemoteAddr(), h.function, refused)
 		j.out = refusal(j.out, h.seq, refused)
 		err = c.out.Send(j.out)
 		j.free()
@@ -273,7 +273,7 @@ func (c *conn) run(j *job) {
 		c.s.o.Observe(method(name), now.Sub(j.began))
 	}
 	if refused != nil {
-		c.s.refusals.tell(c, j.function, refused)
+		c.s.refusals.tell(c.socket.RemoteAddr(), j.function, refused)
 		j.out = refusal(j.out, j.seq, refused)
 	} else if len(c.slots) == 1 {
 		c.peer.answered(func(as calls.Version) calls.Versions { return c.s.o.Readers(j.function, as) }, now)

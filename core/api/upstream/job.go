@@ -63,8 +63,8 @@ func (j *job) answer() (refused *Refused) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Logger.ErrorContext(&j.ctx, "a call of an upstream client panicked; it is answered with an error, the master goes on",
-				slog.String("function", s.called(j.function)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			refused = &Refused{Code: CodeInternal, Message: s.called(j.function) + " failed on a fault of the master's own; its log says more"}
+				slog.String("function", s.o.called(j.function)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			refused = &Refused{Code: CodeInternal, Message: s.o.called(j.function) + " failed on a fault of the master's own; its log says more"}
 		}
 	}()
 	out, err := s.o.Handler.Answer(&j.ctx, j.peer, j.function, j.buf, j.out)
@@ -72,10 +72,10 @@ func (j *job) answer() (refused *Refused) {
 	case errors.As(err, &refused):
 		return refused
 	case err != nil:
-		return &Refused{Code: CodeInternal, Message: s.called(j.function) + " failed: " + err.Error()}
+		return &Refused{Code: CodeInternal, Message: s.o.called(j.function) + " failed: " + err.Error()}
 	case len(out)-answerHeader > s.o.Frame:
 		return &Refused{Code: CodeTooLarge, Message: fmt.Sprintf("the answer to %s has %d bytes, at most %d are allowed: ask for fewer keys at once",
-			s.called(j.function), len(out)-answerHeader, s.o.Frame)}
+			s.o.called(j.function), len(out)-answerHeader, s.o.Frame)}
 	}
 	j.out = out
 	seal(out, j.seq, answerOK)

@@ -104,8 +104,8 @@ type shared struct {
 }
 
 // called names a function in a text.
-func (s *shared) called(function uint32) string {
-	if name := s.o.Name(function); name != "" {
+func (o Options) called(function uint32) string {
+	if name := o.Name(function); name != "" {
 		return name
 	}
 	return fmt.Sprintf("function %08x", function)

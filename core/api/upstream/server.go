@@ -27,7 +27,7 @@ type Server struct {
 // NewServer returns a server.
 func NewServer(o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{shared: shared{o: o, refusals: newRefusals(o.Logger)}, peers: newPeers(), conns: map[*conn]struct{}{}}
+	s := &Server{shared: shared{o: o, refusals: newRefusals(o.Logger, o.called)}, peers: newPeers(), conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.taking, s.refuse = context.WithCancel(s.ctx)
 	return s

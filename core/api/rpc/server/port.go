@@ -38,11 +38,11 @@ type Port struct {
 	serving string // the line of the log
 	// upstream says that clients of upstream's may call here.
 	upstream bool
-	master  Observer
-	log     *slog.Logger
-	fail    ports.Failer
-	server  *Server // nil while it is closed
-	address net.Addr
+	master   Observer
+	log      *slog.Logger
+	fail     ports.Failer
+	server   *Server // nil while it is closed
+	address  net.Addr
 }
 
 // NewPort returns the RPC port of a master, closed. fail gets the error of a server that ended by itself.
