@@ -56,7 +56,7 @@ func masterKilled(c *check, version string) {
 	p.b.mustPut(c, "batch_put_from", nil, after)
 	p.a.mustGet(c, "batch_get_into", after)
 	c.notef("%d of %d objects are there afterwards, %d puts until one succeeded", p.b.held(c, before), len(before), tries)
-	p.empty(c)
+	p.memory(c)
 }
 
 // nodeKilled: what lay at a node that is killed cannot be got, and nothing else is concerned. The
@@ -81,5 +81,5 @@ func nodeKilled(c *check, version string) {
 	p.a.mustGet(c, "batch_get_into", after)
 	p.a.mustPut(c, "put_from", nil, there[:1])
 	p.a.mustGet(c, "get", there[:1])
-	p.empty(c)
+	p.memory(c)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// callers tells who calls it.
+// callers passes the caller of each call to tell.
 type callers struct {
 	store.Master
 	tell func(model.Caller)
