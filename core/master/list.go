@@ -130,7 +130,9 @@ func (s *Service) ObserveRPC(method string, took time.Duration) { s.counters.RPC
 func (s *Service) ObserveForeign(protocol string) { s.counters.ForeignConnections.Add(1, protocol) }
 
 // ObserveUpstreamConnections counts the connections of upstream's clients, by how many they become more.
-func (s *Service) ObserveUpstreamConnections(more int) { s.counters.UpstreamConnections.Add(int64(more)) }
+func (s *Service) ObserveUpstreamConnections(more int) {
+	s.counters.UpstreamConnections.Add(int64(more))
+}
 
 // ObserveRequestMemory counts the memory that large requests take, in bytes.
 func (s *Service) ObserveRequestMemory(bytes int64) { s.counters.RequestMemory.Add(bytes) }

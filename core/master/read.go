@@ -6,6 +6,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -37,6 +38,9 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 		if at, out[i].Value = s.table.Exist(name, g); !out[i].Value && g.Parent != 0 {
 			s.lineage.Note(s.table.Print(name), g.Parent)
 		}
+		if !out[i].Value && caller.Upstream {
+			s.bringBack(ctx, c, k)
+		}
 		g.Parent = at
 	}
 	s.counters.Exist.Done(len(keys), failed)
@@ -52,6 +56,11 @@ func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []m
 		return nil, err
 	}
 	out := s.readCounted(op, caller, c, keys, into != nil && into.WithGrains)
+	for i := range out {
+		if caller.Upstream && errs.Is(out[i].Err, errs.ReplicaIsNotReady) {
+			s.bringBack(ctx, c, keys[i])
+		}
+	}
 	s.feed(ctx)
 	return out, nil
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/master/space"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
+	"github.com/mooncake-go/mooncake/core/master/wanted"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -106,6 +107,8 @@ type Service struct {
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
 	epoch atomic.Uint64
+	// wanted are objects that are to come back from storage tiers.
+	wanted wanted.Set
 	// revoked are puts that were revoked when the table did not have them.
 	revoked revoked.Set
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/master/tasks"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -107,6 +108,38 @@ func (s *Service) taskSource(op string, spec *model.TaskSpec, copies []model.Rep
 		return "", model.ClientID{}, errs.New(errs.SegmentNotFound, op, "no segment is called %q", spec.Source)
 	}
 	return "", model.ClientID{}, outcomeError(objects.NoReplica, op, spec.Key)
+}
+
+// bringBack orders a copy in memory of an object that a client of upstream asked for, if only storage tiers have it, which such a
+// client cannot read: the client finds it there when it tries again. The node of a tier counts the reads of other clients by itself.
+// Memory that is used above the watermark takes none.
+func (s *Service) bringBack(ctx context.Context, c scope, key model.Key) {
+	if s.cfg.Tiers == nil || s.cfg.Tiers.PromoteAt == 0 {
+		return
+	}
+	v, ok := s.table.Look(c.name(key))
+	if !ok || !v.Complete || v.Copying || slices.ContainsFunc(v.Replicas, func(r model.Replica) bool { return !r.OnTier() }) {
+		return
+	}
+	for i := range v.Replicas {
+		source := v.Replicas[i].Segment
+		node, _ := model.SplitTier(source)
+		takes := func(m *segments.Segment) bool {
+			return m.Allocatable() && model.PlainProtocol(m.Protocol) && v.Size <= m.Size
+		}
+		if !slices.ContainsFunc(s.registry.View().Named(node), takes) {
+			continue
+		}
+		const op = "master: bring an object back from a storage tier"
+		if s.mayPromote(op) != nil || !s.wanted.Add(c.name(key), s.clock.Now()) {
+			return
+		}
+		spec := model.TaskSpec{Kind: model.CopyObject, Key: key, Source: source, Targets: []string{node}}
+		if _, err := s.createTask(ctx, model.Caller{Tenant: c.tenant}, spec); err != nil {
+			s.log.Debug("an object could not be ordered from a storage tier", "key", key, "error", err)
+		}
+		return
+	}
 }
 
 // distinct returns names without those that came before.

@@ -13,7 +13,9 @@ import (
 )
 
 // upstream is a caller with a client ID of its own that is a client of upstream.
-func upstream(n uint64) model.Caller { return model.Caller{Client: model.UUID{Hi: 0xe, Lo: n}, Upstream: true} }
+func upstream(n uint64) model.Caller {
+	return model.Caller{Client: model.UUID{Hi: 0xe, Lo: n}, Upstream: true}
+}
 
 // startMixed is start with a last segment that upstream's clients do not reach.
 func startMixed(t testing.TB, configure func(*master.Config), pages ...int) *rig {
@@ -184,7 +186,7 @@ func TestUpstreamReadsFromNodesThatAnswer(t *testing.T) {
 	})
 }
 
-// Upstream's clients do not say that they have stopped to write, so the memory of what they give up is held.
+// Upstream's clients do not say that they have stopped writing, so the memory of what they give up is held.
 func TestUpstreamCopiesThatAreGivenUpAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 4, 4)
@@ -205,7 +207,7 @@ func TestUpstreamCopiesThatAreGivenUpAreHeld(t *testing.T) {
 		_, err = r.CopyStart(r.ctx, model.Caller{Client: r.client}, model.CopyObject, "k", r.segs[0].Name, []string{r.segs[1].Name})
 		require.NoError(t, err)
 		require.NoError(t, r.CopyRevoke(r.ctx, model.Caller{Client: r.client}, model.CopyObject, "k"))
-		require.Len(t, r.alloc.Live(), 1, "our own nodes revoke what they have stopped to write")
+		require.Len(t, r.alloc.Live(), 1, "our own nodes revoke what they have stopped writing")
 	})
 }
 
@@ -225,7 +227,7 @@ func TestUpstreamCopiesPlainCopiesToWhereItReaches(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// That nobody can verify an object is told of it.
+// Objects that no reader can verify are counted.
 func TestObjectsWithoutAChecksumAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil, 4)

@@ -87,7 +87,7 @@ type Caller struct {
 	// Tenant is whose keys are meant. Ignored while the master serves one tenant only.
 	Tenant Tenant
 	// Upstream is set for a client of upstream: it reads and writes only copies that are Plain, and never says that
-	// it has stopped to write.
+	// it has stopped writing.
 	Upstream bool
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
@@ -21,7 +22,8 @@ import (
 // milliseconds, another goroutine reads on (framed.Relief), so that no call waits for another one for
 // long, and so that the end of the connection is seen.
 type conn struct {
-	s      *Server
+	s      *shared
+	ended  func(*conn)
 	handed *lean.Handed
 	socket net.Conn
 	peer   *Peer
@@ -41,7 +43,7 @@ type conn struct {
 	running []*job
 }
 
-func newConn(s *Server, h *lean.Handed, socket net.Conn) (*conn, error) {
+func newConn(s *shared, h *lean.Handed, socket net.Conn) (*conn, error) {
 	out, err := framed.NewOutbox(socket, s.o.Stall, 2*s.o.Frame)
 	if err != nil {
 		return nil, err
@@ -73,7 +75,7 @@ func (c *conn) finish(err error) {
 	var last []byte
 	if large := (*largeError)(nil); errors.As(err, &large) {
 		last = tooLarge(large.seq, large.Error())
-		c.s.refusals.tooLarge(c, large)
+		c.s.refusals.tooLarge(c.socket.RemoteAddr(), large.function, large)
 	} else if !errors.Is(err, os.ErrDeadlineExceeded) || !c.isRetired() {
 		c.giveUp()
 	}
@@ -85,7 +87,7 @@ func (c *conn) finish(err error) {
 	c.relief.Stop()
 	c.peer.left(byClient, time.Now())
 	c.handed.Left()
-	c.s.forget(c)
+	c.ended(c)
 }
 
 // retire ends the connection once no call is in progress.
@@ -151,7 +153,7 @@ func (c *conn) next() (relieved bool, err error) {
 	}
 	c.peer.asked()
 	j := takeJob()
-	j.c, j.seq, j.function = c, h.seq, h.function
+	j.s, j.peer, j.seq, j.function = c.s, c.peer, h.seq, h.function
 	refused, err := c.body(j, h)
 	if err != nil {
 		j.free()
@@ -162,7 +164,7 @@ func (c *conn) next() (relieved bool, err error) {
 		c.handed.Begun(c.retire)
 	}
 	if refused != nil {
-		c.s.refusals.tell(c, h.function, refused)
+		c.s.refusals.tell(c.socket.RemoteAddr(), h.function, refused)
 		j.out = refusal(j.out, h.seq, refused)
 		err = c.out.Send(j.out)
 		j.free()
@@ -170,10 +172,10 @@ func (c *conn) next() (relieved bool, err error) {
 	}
 	c.admit(j)
 	if c.in.poll = len(j.buf) <= inline && len(c.in.buffered()) == 0; !c.in.poll {
-		go j.run() // On this processor, once it is free.
+		go c.run(j) // On this processor, once it is free.
 		return false, nil
 	}
-	return c.relief.During(j.run), nil
+	return c.relief.During(func() { c.run(j) }), nil
 }
 
 // header takes the header of a request whose first byte is there.
@@ -255,6 +257,28 @@ func (c *conn) admit(j *job) {
 	if c.s.ctx.Err() != nil { // Stop has cut off the others already.
 		j.ctx.End(context.Canceled)
 	}
+}
+
+// run works on a call that was admitted.
+func (c *conn) run(j *job) {
+	defer func() {
+		j.free()
+		<-c.slots
+		c.calls.Done()
+	}()
+	refused := j.answer()
+	c.done(j)
+	now := time.Now()
+	if name := c.s.o.Name(j.function); name != "" {
+		c.s.o.Observe(method(name), now.Sub(j.began))
+	}
+	if refused != nil {
+		c.s.refusals.tell(c.socket.RemoteAddr(), j.function, refused)
+		j.out = refusal(j.out, j.seq, refused)
+	} else if len(c.slots) == 1 {
+		c.peer.answered(func(as calls.Version) calls.Versions { return c.s.o.Readers(j.function, as) }, now)
+	}
+	_ = c.out.Send(j.out) // An error has ended the connection, and that the calls.
 }
 
 // done is the opposite of admit, once the call is answered.

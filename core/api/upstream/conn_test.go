@@ -362,7 +362,7 @@ func TestLargeRequestsWaitForMemory(t *testing.T) {
 // TestRefusalsAreToldOnceAMinute, and there are never more kinds of them than are remembered.
 func TestRefusalsAreToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRefusals(slog.New(slog.DiscardHandler))
+		r := newRefusals(slog.New(slog.DiscardHandler), Options{}.withDefaults().called)
 		for i := range 3 {
 			_, due := r.count(kind{1, 300}, time.Now())
 			require.Equal(t, i == 0, due)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
 )
 
@@ -22,7 +21,8 @@ const (
 
 // job is one call.
 type job struct {
-	c        *conn
+	s        *shared
+	peer     *Peer
 	seq      uint32
 	function uint32
 	buf      []byte // the request
@@ -41,7 +41,7 @@ func takeJob() *job { return jobs.Get().(*job) } //nolint:forcetypeassert // Not
 // free gives back a call whose context no goroutine uses any more.
 func (j *job) free() {
 	if j.counted > 0 {
-		j.c.s.o.Budget.Release(j.counted)
+		j.s.o.Budget.Release(j.counted)
 	}
 	if !j.ctx.Finish() {
 		return
@@ -52,63 +52,32 @@ func (j *job) free() {
 	if cap(j.out) > maxKept {
 		j.out = nil
 	}
-	j.c, j.counted = nil, 0
+	j.s, j.peer, j.counted = nil, nil, 0
 	jobs.Put(j)
-}
-
-func (j *job) run() {
-	c := j.c
-	defer func() {
-		j.free()
-		<-c.slots
-		c.calls.Done()
-	}()
-	refused := j.answer()
-	c.done(j)
-	s := c.s
-	now := time.Now()
-	if name := s.o.Name(j.function); name != "" {
-		s.o.Observe(method(name), now.Sub(j.began))
-	}
-	if refused != nil {
-		s.refusals.tell(c, j.function, refused)
-		j.out = refusal(j.out, j.seq, refused)
-	} else if len(c.slots) == 1 {
-		c.peer.answered(func(as calls.Version) calls.Versions { return s.o.Readers(j.function, as) }, now)
-	}
-	_ = c.out.Send(j.out) // An error has ended the connection, and that the calls.
 }
 
 // answer makes the frame of the answer, or says why there is none.
 func (j *job) answer() (refused *Refused) {
-	s := j.c.s
+	s := j.s
 	j.out = append(j.out[:0], blank[:]...)
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Logger.ErrorContext(&j.ctx, "a call of an upstream client panicked; it is answered with an error, the master goes on",
-				slog.String("function", s.called(j.function)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-			refused = &Refused{Code: CodeInternal, Message: s.called(j.function) + " failed on a fault of the master's own; its log says more"}
+				slog.String("function", s.o.called(j.function)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			refused = &Refused{Code: CodeInternal, Message: s.o.called(j.function) + " failed on a fault of the master's own; its log says more"}
 		}
 	}()
-	out, err := s.o.Handler.Answer(&j.ctx, j.c.peer, j.function, j.buf, j.out)
+	out, err := s.o.Handler.Answer(&j.ctx, j.peer, j.function, j.buf, j.out)
 	switch {
 	case errors.As(err, &refused):
 		return refused
 	case err != nil:
-		return &Refused{Code: CodeInternal, Message: s.called(j.function) + " failed: " + err.Error()}
+		return &Refused{Code: CodeInternal, Message: s.o.called(j.function) + " failed: " + err.Error()}
 	case len(out)-answerHeader > s.o.Frame:
 		return &Refused{Code: CodeTooLarge, Message: fmt.Sprintf("the answer to %s has %d bytes, at most %d are allowed: ask for fewer keys at once",
-			s.called(j.function), len(out)-answerHeader, s.o.Frame)}
+			s.o.called(j.function), len(out)-answerHeader, s.o.Frame)}
 	}
 	j.out = out
 	seal(out, j.seq, answerOK)
 	return nil
-}
-
-// called names a function in a text.
-func (s *Server) called(function uint32) string {
-	if name := s.o.Name(function); name != "" {
-		return name
-	}
-	return fmt.Sprintf("function %08x", function)
 }

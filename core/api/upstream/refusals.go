@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 )
@@ -17,7 +18,8 @@ const (
 
 // refusals writes the log of calls that were refused: one line a minute for each function and code.
 type refusals struct {
-	log *slog.Logger
+	log    *slog.Logger
+	called func(function uint32) string // names a function
 
 	mu   sync.Mutex
 	seen map[kind]*seen
@@ -33,25 +35,27 @@ type seen struct {
 	more int
 }
 
-func newRefusals(log *slog.Logger) *refusals { return &refusals{log: log, seen: map[kind]*seen{}} }
+func newRefusals(log *slog.Logger, called func(uint32) string) *refusals {
+	return &refusals{log: log, called: called, seen: map[kind]*seen{}}
+}
 
 // tell notes a call that was refused.
-func (r *refusals) tell(c *conn, function uint32, why *Refused) {
-	r.line(c, kind{function, why.Code}, "a call of an upstream client was refused: "+why.Message)
+func (r *refusals) tell(remote net.Addr, function uint32, why *Refused) {
+	r.line(remote, kind{function, why.Code}, "a call of an upstream client was refused: "+why.Message)
 }
 
 // tooLarge notes a connection that is closed for a request that is too large.
-func (r *refusals) tooLarge(c *conn, e *largeError) {
-	r.line(c, kind{e.function, answerTooLarge}, "the connection of an upstream client is closed: "+e.Error()+"; let it send fewer keys at once")
+func (r *refusals) tooLarge(remote net.Addr, function uint32, why error) {
+	r.line(remote, kind{function, answerTooLarge}, "the connection of an upstream client is closed: "+why.Error()+"; let it send fewer keys at once")
 }
 
-func (r *refusals) line(c *conn, k kind, text string) {
+func (r *refusals) line(remote net.Addr, k kind, text string) {
 	more, due := r.count(k, time.Now())
 	if !due {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("function", c.s.called(k.function)), slog.String("remote", c.socket.RemoteAddr().String()), slog.Int("code", int(k.code)),
+		slog.String("function", r.called(k.function)), slog.String("remote", remote.String()), slog.Int("code", int(k.code)),
 	}
 	if more > 0 {
 		attrs = append(attrs, slog.Int("more_since_last_line", more))

@@ -11,7 +11,7 @@ func (l *list) counters(s *Set) {
 	l.counter("master_put_start_alloc_failures_total", "Number of puts that found no space.", &s.AllocFailures)
 	l.counter("master_put_start_capped_total", "Number of puts that were refused because their client has too many unfinished ones.", &s.Capped)
 	l.counter("master_put_start_partial_allocations_total", "Number of puts that got fewer copies than they asked for.", &s.PartialAllocs)
-	l.counter("master_put_end_without_checksum_total", "Number of puts whose writer computed no checksum, so that nobody can verify what is read.", &s.Unsummed)
+	l.counter("master_put_end_without_checksum_total", "Number of puts whose writer computed no checksum, so that no reader can verify the bytes.", &s.Unsummed)
 	l.counter("master_upserts_total", "Number of puts that replaced a value that was there.", &s.Upserts)
 	l.counter("master_upserts_in_place_total", "Number of puts that replaced a value in its own memory.", &s.UpsertsInPlace)
 	l.counter("mem_cache_hit_nums_", "Number of reads answered from memory segments.", &s.MemHits)

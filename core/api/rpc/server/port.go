@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/mooncake-go/mooncake/core/api/upstream"
+	upstreamcalls "github.com/mooncake-go/mooncake/core/api/upstream/service"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -38,11 +38,11 @@ type Port struct {
 	serving string // the line of the log
 	// upstream says that clients of upstream's may call here.
 	upstream bool
-	master  Observer
-	log     *slog.Logger
-	fail    ports.Failer
-	server  *Server // nil while it is closed
-	address net.Addr
+	master   Observer
+	log      *slog.Logger
+	fail     ports.Failer
+	server   *Server // nil while it is closed
+	address  net.Addr
 }
 
 // NewPort returns the RPC port of a master, closed. fail gets the error of a server that ended by itself.
@@ -76,7 +76,7 @@ func (p *Port) Open(ctx context.Context) error {
 		MaxConnections: maxConnections(c.RPCMaxConnections, p.log), ConnClosed: m.ObserveConnClosed, UpstreamConnections: m.ObserveUpstreamConnections,
 	}
 	if p.upstream && c.UpstreamClients {
-		o.Upstream = refusing{}
+		o.Upstream = upstreamcalls.New(m, p.log)
 	}
 	server := New(m, o)
 	if !c.RPCEnableTCPNoDelay {
@@ -113,12 +113,4 @@ func (d delayed) Accept() (net.Conn, error) {
 		_ = tcp.SetNoDelay(false) // A connection that has closed fails by itself.
 	}
 	return c, err
-}
-
-// refusing refuses every call of upstream's clients.
-type refusing struct{}
-
-// Answer implements upstream.Handler.
-func (refusing) Answer(context.Context, *upstream.Peer, uint32, []byte, []byte) ([]byte, error) {
-	return nil, &upstream.Refused{Code: upstream.CodeUnsupported, Message: "this master does not serve the call: install this project's Python package"}
 }

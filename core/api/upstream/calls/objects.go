@@ -111,14 +111,22 @@ type (
 
 // The names of requests that have the shape of another.
 type (
-	GetReplicaListRequest        = ExistKeyRequest      // GetReplicaListRequest asks for one object.
-	GetReplicaListByRegexRequest = ExistKeyRequest      // GetReplicaListByRegexRequest has an expression as key.
-	BatchGetReplicaListRequest   = BatchExistKeyRequest // BatchGetReplicaListRequest asks for several objects.
-	UpsertStartRequest           = PutStartRequest      // UpsertStartRequest begins an upsert.
-	BatchUpsertStartRequest      = BatchPutStartRequest // BatchUpsertStartRequest begins several upserts.
-	UpsertEndRequest             = PutEndRequest        // UpsertEndRequest ends an upsert.
-	UpsertRevokeRequest          = PutRevokeRequest     // UpsertRevokeRequest revokes an upsert.
-	RemoveByRegexRequest         = RemoveRequest        // RemoveByRegexRequest has an expression as key.
+	// GetReplicaListRequest asks for one object.
+	GetReplicaListRequest = ExistKeyRequest
+	// GetReplicaListByRegexRequest has an expression as key.
+	GetReplicaListByRegexRequest = ExistKeyRequest
+	// BatchGetReplicaListRequest asks for several objects.
+	BatchGetReplicaListRequest = BatchExistKeyRequest
+	// UpsertStartRequest begins an upsert.
+	UpsertStartRequest = PutStartRequest
+	// BatchUpsertStartRequest begins several upserts.
+	BatchUpsertStartRequest = BatchPutStartRequest
+	// UpsertEndRequest ends an upsert.
+	UpsertEndRequest = PutEndRequest
+	// UpsertRevokeRequest revokes an upsert.
+	UpsertRevokeRequest = PutRevokeRequest
+	// RemoveByRegexRequest has an expression as key.
+	RemoveByRegexRequest = RemoveRequest
 )
 
 func (r *ExistKeyRequest) walk(c *Coder) { walkWithTenant(c, &r.Key, walkString, &r.Tenant) }

@@ -35,12 +35,18 @@ type (
 
 // The names of requests that have the shape of another.
 type (
-	OffloadObjectHeartbeatRequest   = MountLocalDiskSegmentRequest // OffloadObjectHeartbeatRequest asks for objects to offload.
-	UnmountLocalDiskSegmentRequest  = PingRequest                  // UnmountLocalDiskSegmentRequest names the client.
-	PollRemoveAllRequest            = PingRequest                  // PollRemoveAllRequest names the client.
-	PromotionObjectHeartbeatRequest = PingRequest                  // PromotionObjectHeartbeatRequest names the client.
-	NotifyPromotionSuccessRequest   = CopyEndRequest               // NotifyPromotionSuccessRequest ends a promotion.
-	NotifyPromotionFailureRequest   = CopyEndRequest               // NotifyPromotionFailureRequest revokes a promotion.
+	// OffloadObjectHeartbeatRequest asks for objects to offload.
+	OffloadObjectHeartbeatRequest = MountLocalDiskSegmentRequest
+	// UnmountLocalDiskSegmentRequest names the client.
+	UnmountLocalDiskSegmentRequest = PingRequest
+	// PollRemoveAllRequest names the client.
+	PollRemoveAllRequest = PingRequest
+	// PromotionObjectHeartbeatRequest names the client.
+	PromotionObjectHeartbeatRequest = PingRequest
+	// NotifyPromotionSuccessRequest ends a promotion.
+	NotifyPromotionSuccessRequest = CopyEndRequest
+	// NotifyPromotionFailureRequest revokes a promotion.
+	NotifyPromotionFailureRequest = CopyEndRequest
 )
 
 // OffloadTask is an object that a client moves between its memory and its disk.

@@ -69,8 +69,10 @@ type (
 
 // The names of requests that have the shape of another.
 type (
-	UnmountNoFSegmentRequest    = UnmountSegmentRequest     // UnmountNoFSegmentRequest withdraws a NoF segment.
-	GetNoFSegmentsByNameRequest = QuerySegmentStatusRequest // GetNoFSegmentsByNameRequest names a NoF segment.
+	// UnmountNoFSegmentRequest withdraws a NoF segment.
+	UnmountNoFSegmentRequest = UnmountSegmentRequest
+	// GetNoFSegmentsByNameRequest names a NoF segment.
+	GetNoFSegmentsByNameRequest = QuerySegmentStatusRequest
 )
 
 // The results of calls on clients and segments.
@@ -167,3 +169,5 @@ func (i *ClientIPs) walk(c *Coder) {
 func walkClientIPs(v *[]ClientIPs, c *Coder) { structpack.Map(c, v, (*ClientIPs).walk) }
 
 func walkKeyReplicas(v *[]KeyReplicas, c *Coder) { structpack.Map(c, v, (*KeyReplicas).walk) }
+
+func walkStatus(v *SegmentStatus, c *Coder) { c.Int32((*int32)(v)) }

@@ -94,10 +94,14 @@ type (
 
 // The names of requests that have the shape of another.
 type (
-	CopyRevokeRequest               = CopyEndRequest               // CopyRevokeRequest revokes a copy.
-	MoveEndRequest                  = CopyEndRequest               // MoveEndRequest ends a move.
-	MoveRevokeRequest               = CopyEndRequest               // MoveRevokeRequest revokes a move.
-	DynamicReplicaCopyRevokeRequest = DynamicReplicaCopyEndRequest // DynamicReplicaCopyRevokeRequest revokes a copy.
+	// CopyRevokeRequest revokes a copy.
+	CopyRevokeRequest = CopyEndRequest
+	// MoveEndRequest ends a move.
+	MoveEndRequest = CopyEndRequest
+	// MoveRevokeRequest revokes a move.
+	MoveRevokeRequest = CopyEndRequest
+	// DynamicReplicaCopyRevokeRequest revokes a copy.
+	DynamicReplicaCopyRevokeRequest = DynamicReplicaCopyEndRequest
 )
 
 // The results of calls on copies, moves and tasks.

@@ -177,14 +177,13 @@ func (o *ObjectMeta) walk(c *Coder) {
 	c.End()
 }
 
-func walkBool(v *bool, c *Coder)            { c.Bool(v) }
-func walkInt64(v *int64, c *Coder)          { c.Int64(v) }
-func walkUint64(v *uint64, c *Coder)        { c.Uint64(v) }
-func walkString(v *string, c *Coder)        { c.String(v) }
-func walkStrings(v *[]string, c *Coder)     { c.Strings(v) }
-func walkUUID(v *model.UUID, c *Coder)      { c.UUID(v) }
-func walkVoid(_ *Void, c *Coder)            { c.Void() }
-func walkStatus(v *SegmentStatus, c *Coder) { c.Int32((*int32)(v)) }
+func walkBool(v *bool, c *Coder)        { c.Bool(v) }
+func walkInt64(v *int64, c *Coder)      { c.Int64(v) }
+func walkUint64(v *uint64, c *Coder)    { c.Uint64(v) }
+func walkString(v *string, c *Coder)    { c.String(v) }
+func walkStrings(v *[]string, c *Coder) { c.Strings(v) }
+func walkUUID(v *model.UUID, c *Coder)  { c.UUID(v) }
+func walkVoid(_ *Void, c *Coder)        { c.Void() }
 
 // list returns the walk of a list.
 func list[T any](walk func(*T, *Coder)) func(*[]T, *Coder) {

@@ -1,9 +1,11 @@
 package calls
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -161,6 +163,7 @@ func TestOtherReleases(t *testing.T) {
 	require.ErrorContains(t, err, "decode a request of PutStart: INVALID_VERSION: its arguments are those of no version that is served: hash 2eb40706, {string list<u64> {u64 bool string bool}} (use a client")
 	_, err = PutStart.DecodeRequest(unhex(t, "0607b42e 00"), new(PutStartRequest))
 	require.ErrorContains(t, err, "hash 2eb40706 (use a client")
+	require.Zero(t, UpsertStart.Accepts(make([]byte, 100)), "no version has the hash 0, least of all one without the function")
 	_, err = RemoveAll.DecodeRequest(nil, new(RemoveAllRequest))
 	require.ErrorContains(t, err, "request of RemoveAll: structpack: read the head of a message: DESERIALIZE_FAIL: 0 bytes end inside the hash")
 }
@@ -185,4 +188,22 @@ func TestVersions(t *testing.T) {
 	require.Zero(t, Versions(0).Newest())
 	require.False(t, All.Has(8))
 	require.False(t, All.Has(14))
+}
+
+// TestKeysOfPuts: the master can keep a key without the rest of the request.
+func TestKeysOfPuts(t *testing.T) {
+	start := func(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
+	body, err := PutStart.AppendRequest(nil, V13, &PutStartRequest{Key: "key-1", Config: vectorConfig, Tenant: "default"})
+	require.NoError(t, err)
+	var put PutStartRequest
+	_, err = PutStart.DecodeRequest(body, &put)
+	require.NoError(t, err)
+	require.NotEqual(t, bytes.LastIndex(body, []byte("default"))-bytes.Index(body, []byte("key-1")), int(start(put.Tenant)-start(put.Key)))
+
+	body, err = BatchPutStart.AppendRequest(nil, V9, &BatchPutStartRequest{Keys: []string{"key-1", "key-2"}})
+	require.NoError(t, err)
+	var puts BatchPutStartRequest
+	_, err = BatchPutStart.DecodeRequest(body, &puts)
+	require.NoError(t, err)
+	require.NotEqual(t, uintptr(len("key-1")+1), start(puts.Keys[1])-start(puts.Keys[0]))
 }

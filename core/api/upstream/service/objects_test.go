@@ -238,7 +238,7 @@ func TestConfigurations(t *testing.T) {
 	})
 }
 
-// A checksum of which nobody knows how it is computed is not passed off as one that readers could compare.
+// A checksum whose algorithm is not known is not stored as one that readers could compare.
 func TestChecksumsOfClientsAreLeftOut(t *testing.T) {
 	p := newPool(t, nil, 64)
 	c := p.client(calls.V13, 1)
@@ -313,7 +313,7 @@ func TestWhatUpstreamsClientsCannotRead(t *testing.T) {
 	})
 }
 
-// A client of upstream never says that it has stopped to write. The memory of its puts that did not end is held for
+// A client of upstream never says that it has stopped writing. The memory of its puts that did not end is held for
 // put_start_release_timeout, whether it gives them up or is given up itself.
 func TestMemoryOfUnfinishedPutsIsHeld(t *testing.T) {
 	each(t, calls.V9, func(t *testing.T, v calls.Version) {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -29,7 +30,7 @@ func addSegments(t table) {
 	serve(t, calls.MountSegment, func(s *Service, ctx context.Context, v calls.Version, q *calls.MountSegmentRequest) calls.Expected[calls.Void] {
 		segs, err := toSegments([]calls.Segment{q.Segment})
 		if err == nil {
-			err = s.master.MountSegment(ctx, q.Client, segs[0])
+			err = s.mount(ctx, q.Client, segs[0])
 		}
 		return void(v, err)
 	})
@@ -60,6 +61,28 @@ func addSegments(t table) {
 		}
 		return value(v, out, err)
 	})
+}
+
+const (
+	// mountPatience is how long a client waits for the process whose place it took to count as silent. A client does not try again.
+	mountPatience = 3 * time.Second
+	// mountPause is the pause between two tries.
+	mountPause = 250 * time.Millisecond
+)
+
+// mount mounts a segment at the place of one whose process was replaced a moment ago, too.
+func (s *Service) mount(ctx context.Context, client model.ClientID, seg model.Segment) error {
+	for end := time.Now().Add(mountPatience); ; {
+		err := s.master.MountSegment(ctx, client, seg)
+		if err == nil || errs.ClassOf(err) != errs.ClassTransientPeer || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-time.After(mountPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (s *Service) ping(ctx context.Context, v calls.Version, q *calls.PingRequest) calls.Expected[calls.PingResponse] {

@@ -101,6 +101,38 @@ func TestAClientOfTheMasterBefore(t *testing.T) {
 	})
 }
 
+// A client that is started again has another identifier. If it is so at the place of the process before, it waits for that to count
+// as silent, and does not while that gives signs of life.
+func TestAClientThatIsStartedAgain(t *testing.T) {
+	each(t, calls.V9, func(t *testing.T, v calls.Version) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, nil, 64)
+			again := calls.MountSegmentRequest{Segment: segment(0, 64), Client: node(1)}
+			again.Segment.ID = model.UUID{Hi: 0x77}
+			require.Equal(t, errs.OK, ask(p, v, calls.MountSegment, again).Code)
+			require.Len(t, p.segments(), 1)
+			require.Equal(t, node(1), p.segments()[0].Client)
+
+			alive, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					select {
+					case <-alive:
+						return
+					case <-time.After(time.Second):
+						ask(p, v, calls.Ping, calls.PingRequest{Client: node(1)})
+					}
+				}
+			}()
+			again.Segment.ID, again.Client = model.UUID{Hi: 0x78}, node(2)
+			require.Equal(t, errs.UnavailableInCurrentStatus, ask(p, v, calls.MountSegment, again).Code)
+			close(alive)
+			<-done
+		})
+	})
+}
+
 // All clients of a pool reach its segments, so that what some do not reach is not mounted.
 func TestSegmentsOfOtherProtocols(t *testing.T) {
 	each(t, calls.V9, func(t *testing.T, v calls.Version) {

@@ -18,6 +18,20 @@ import (
 // are encoded.
 type Version uint8
 
+// The codes of the literal that are not those of numbers.
+const (
+	charCode     = 0x0c
+	stringCode   = 0x80
+	mapCode      = 0x82
+	setCode      = 0x83
+	vectorCode   = 0x84
+	optionalCode = 0x85
+	variantCode  = 0x86
+	expectedCode = 0x87
+	structBegin  = 0xfd
+	listEnd      = 0xff
+)
+
 type mode uint8
 
 const (

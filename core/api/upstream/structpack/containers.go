@@ -7,21 +7,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// The codes of the literal that are not those of numbers.
-const (
-	charCode     = 0x0c
-	stringCode   = 0x80
-	arrayCode    = 0x81
-	mapCode      = 0x82
-	setCode      = 0x83
-	vectorCode   = 0x84
-	optionalCode = 0x85
-	variantCode  = 0x86
-	expectedCode = 0x87
-	structBegin  = 0xfd
-	listEnd      = 0xff
-)
-
 // measured is the size in memory from which the bytes of an element are computed before a list is
 // allocated. Smaller lists are allocated on the word of the sender.
 const measured = 1 << 10

@@ -2,7 +2,7 @@ package structpack
 
 import (
 	"bytes"
-	"crypto/md5" //nolint:gosec // The protocol names types and functions by it.
+	"crypto/md5" // The protocol names types and functions by it.
 	"encoding/binary"
 	"math"
 	"sync"
@@ -37,7 +37,7 @@ func Describe[T any](v Version, walk func(*T, *Coder)) Schema {
 // Name returns the number by which the protocol calls a function of that qualified name. The hash
 // of a type is that of its literal, without the lowest bit.
 func Name(name string) uint32 {
-	digest := md5.Sum([]byte(name)) //nolint:gosec // see the import
+	digest := md5.Sum([]byte(name))
 	return binary.BigEndian.Uint32(digest[:])
 }
 

@@ -212,6 +212,9 @@ func TestLeast(t *testing.T) {
 	})(new(pair), &m)
 	require.Equal(t, 2+5+1+1, m.least, "a variant with an empty string, an expected number, a missing one, an empty list")
 	require.Empty(t, m.buf)
+	m.least = 0
+	Expected(&m, new(errs.Code), new(model.UUID), walkUUID)
+	require.Equal(t, 5, m.least, "an error code is shorter than an identifier")
 }
 
 func TestWrongValues(t *testing.T) {

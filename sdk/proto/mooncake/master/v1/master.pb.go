@@ -252,7 +252,7 @@ type Caller struct {
 	// Empty is the tenant "default".
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The caller is a client of upstream, whose call a master passes on: it reads and writes copies only that are one piece of
-	// memory that tcp or rdma reaches, and never says that it has stopped to write.
+	// memory that tcp or rdma reaches, and never says that it has stopped writing.
 	Upstream      bool `protobuf:"varint,3,opt,name=upstream,proto3" json:"upstream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
