@@ -98,6 +98,20 @@ func lost(reader string, all []wrote, get func(objects []object) []*value) []str
 	return out
 }
 
+// getAgain is get, and what is missing is got again, a few times: unread says why.
+func (u *client) getAgain(c *check, how string, objects []object) []*value {
+	c.Helper()
+	values := u.get(c, how, objects)
+	for range 3 {
+		for i, v := range values {
+			if v == nil && !control {
+				values[i] = u.get(c, how, objects[i:][:1])[0]
+			}
+		}
+	}
+	return values
+}
+
 func mixed(c *check, members []string) {
 	m := startMaster(c, members[0])
 	nodes := map[string]string{} // whose segment a name is
@@ -140,7 +154,7 @@ func mixed(c *check, members []string) {
 	}
 	for _, u := range clients {
 		for _, how := range []string{"get_into", "batch_get_into"} {
-			faults = append(faults, lost(u.version+", "+how+",", all, func(objects []object) []*value { return u.get(c, how, objects) })...)
+			faults = append(faults, lost(u.version+", "+how+",", all, func(objects []object) []*value { return u.getAgain(c, how, objects) })...)
 		}
 	}
 	require.Empty(c, faults)
@@ -172,6 +186,16 @@ func loadTime(c *check) time.Duration {
 	return 30 * time.Second
 }
 
+// unread is how many gets may fail since the client cannot read the answer: our master has to guess the
+// version of a client that has only read over a connection so far, and all versions have one address here. A
+// wrong guess costs one get.
+func unread(gets int) int {
+	if control {
+		return 0
+	}
+	return gets / 500
+}
+
 func load(c *check, members []string) {
 	m := startMaster(c, members[0])
 	if !control {
@@ -196,6 +220,7 @@ func load(c *check, members []string) {
 	c.notef("%v", total)
 	require.Empty(c, faults)
 	require.Zero(c, total["wrong"]+total["failed"])
+	require.LessOrEqual(c, total["unread"], unread(total["gets"]))
 	require.Positive(c, total["puts"])
 	require.Positive(c, total["removed"])
 	require.Greater(c, total["gets"], total["misses"]+total["late"], "some gets got something")
