@@ -240,7 +240,7 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 // withdraw is the counterpart of publish.
 func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	tell = tell && o.listed()
-	o.clear(complete)
+	o.clear(complete | dropped)
 	t.readable.Add(-1)
 	t.recount(o)
 	if o.has(hardPin) {
@@ -271,6 +271,9 @@ func (t *Table) recount(o *object) {
 		}
 	}
 	count(away, o.has(complete) && !o.inMemory(), &t.away)
+	if o.has(saved) && o.has(complete) && !o.onTiers() {
+		o.set(dropped)
+	}
 	count(saved, o.has(complete) && o.onTiers(), &t.saved)
 }
 
