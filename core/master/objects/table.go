@@ -21,6 +21,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -88,6 +89,9 @@ func New() *Table {
 	}
 	return t
 }
+
+// BeginCall keeps the numbers of the next copies apart from those of other calls; see model.CallGap.
+func (t *Table) BeginCall() { t.copies.Add(model.CallGap) }
 
 // NumberFrom makes the numbers of copies begin above n, if they are not beyond it.
 func (t *Table) NumberFrom(n uint64) {
