@@ -104,3 +104,26 @@ func TestMemoryThatIsTooScattered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, one(errs.OK), codes(got), "evicts until the space is in one piece")
 }
+
+// TestNumbersTellCallsApart: a node sees by the numbers of puts which objects were put together.
+func TestNumbersTellCallsApart(t *testing.T) {
+	r := start(t, noLease, 64)
+	var last uint64
+	for call := range 3 {
+		var items []model.PutItem
+		for i := range 4 {
+			items = append(items, model.PutItem{Key: fmt.Sprintf("k%d-%d", call, i), Size: 1})
+		}
+		got, err := r.PutStart(r.ctx, model.Caller{Client: model.UUID{Lo: 1}}, items, model.DefaultReplicateConfig(), nil)
+		require.NoError(t, err)
+		for i, g := range got {
+			require.NoError(t, g.Err)
+			if id := g.Value[0].ID; i > 0 {
+				require.Equal(t, last+1, id)
+			} else if call > 0 {
+				require.GreaterOrEqual(t, id-last, uint64(model.CallGap))
+			}
+			last = g.Value[0].ID
+		}
+	}
+}

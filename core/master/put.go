@@ -39,6 +39,7 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 	}
 	p := s.newPut(caller, c, items, cfg)
 	defer s.table.Writers.Leave(p.writer)
+	s.table.BeginCall()
 	p.admit()
 	p.charge(ctx)
 	p.run(ctx)

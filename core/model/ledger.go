@@ -84,5 +84,9 @@ const putBits = 22
 // has a higher one.
 func PutEpoch(put uint64) uint64 { return put >> putBits }
 
+// CallGap is how far apart, at least, the numbers of puts of two calls are. Those of one call are closer to each other, unless
+// other calls ran meanwhile. So a node sees which objects were put together, as the pages of a prompt are.
+const CallGap = 64
+
 // FirstPut returns the lowest number of a put of an epoch.
 func FirstPut(epoch uint64) uint64 { return epoch << putBits }

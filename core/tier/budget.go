@@ -16,6 +16,8 @@ const (
 	burstShare = 24
 	// ghostSets sets of ghostWays ghosts are remembered, at 16 bytes each.
 	ghostSets, ghostWays = 1 << 17, 8
+	// span is how far apart the numbers of two puts of one prompt are at most: a client puts it in one call, or in a few.
+	span = 256
 )
 
 // Budget bounds what is written to each of the disks of a node. A disk that has used its budget up gets only what is put a

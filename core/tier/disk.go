@@ -14,7 +14,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
-	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
@@ -23,8 +22,6 @@ const (
 	forgetTimeout, forgetPause = 10 * time.Second, time.Second
 	// scanBatch is how many records are scanned at once.
 	scanBatch = 4096
-	// maxEvents is how many events wait for the policy at most. Beyond it, accesses are dropped, which affect ranks only.
-	maxEvents = 1 << 16
 )
 
 // Disk is a started tier together with the ledger of its segment. Safe for concurrent use.
@@ -46,9 +43,7 @@ type Disk struct {
 	wake   chan struct{}             // capacity 1: gone is not empty
 	idle   chan struct{}             // closed while nothing is to be forgotten
 	failed error                     // of the last Forget
-	lastBy map[model.ClientID]saved  // the last object saved, by the client that put it
-	ranked bool                      // a Ranking takes the events
-	events []event                   // that it has not taken yet
+	order  order
 }
 
 // place is where the record of a put lies, and the put of its value.
@@ -66,7 +61,7 @@ func Open(ctx context.Context, t tier.Tier, l *ledger.Log, staging []byte, fd in
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &Disk{
 		tier: t, volume: t.Volume(), log: log, ops: newQueue(t), stop: stop, ledger: l,
-		at: map[ledger.Put]place{}, values: map[ledger.Put]ledger.Put{}, lastBy: map[model.ClientID]saved{}, wake: make(chan struct{}, 1), idle: make(chan struct{}),
+		at: map[ledger.Put]place{}, values: map[ledger.Put]ledger.Put{}, order: newOrder(), wake: make(chan struct{}, 1), idle: make(chan struct{}),
 	}
 	close(d.idle)
 	if err := d.scan(ctx); err != nil {
@@ -118,6 +113,20 @@ func (d *Disk) Has(value ledger.Put) bool {
 	return ok
 }
 
+// Begin says that a value is about to be written, until Over: the policy learns of values in their order.
+func (d *Disk) Begin(value ledger.Put) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.order.begin(value)
+}
+
+// Over ends Begin, whether the value was written or not.
+func (d *Disk) Over(value ledger.Put) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.order.over(value)
+}
+
 // Stats returns those of the tier.
 func (d *Disk) Stats(ctx context.Context) (tier.Stats, error) { return d.tier.Stats(ctx) }
 
@@ -167,7 +176,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 	d.changed.Store(true)
 	d.mu.Lock()
 	d.at[p], d.values[e.Value] = place{c.At, e.Value}, p
-	d.note(evict.Insert, p, d.before(&e))
+	d.order.came(saved{e.Value, p, e.Writer})
 	l := d.ledger
 	d.mu.Unlock()
 	if _, ok, err := l.Find(p); err != nil || !ok { // It went meanwhile, and the watcher did not find the record.
@@ -191,7 +200,7 @@ func (d *Disk) Read(ctx context.Context, p, parent ledger.Put, offset uint64, bu
 	}
 	d.mu.Lock()
 	at, ok := d.at[p]
-	d.note(evict.Access, p, parent)
+	d.order.read(p, parent)
 	d.mu.Unlock()
 	if !ok {
 		return false, errs.New(errs.ObjectNotFound, "", "the tier has no record of put %d", p)
@@ -242,7 +251,7 @@ func (d *Disk) lose(p ledger.Put) {
 		d.idle = make(chan struct{})
 	}
 	d.gone = append(d.gone, p)
-	d.note(evict.Remove, p, 0)
+	d.order.went(p)
 	signal(d.wake)
 }
 
@@ -460,39 +469,3 @@ func (r *rebuild) flush() error {
 	r.batch.Reset()
 	return err
 }
-
-// event is what befell the copy of a put. parent is the copy of the object before it in its prompt, 0 where unknown.
-type event struct {
-	op          evict.Op
-	put, parent ledger.Put
-}
-
-// note keeps an event for the policy. The caller holds the lock.
-func (d *Disk) note(op evict.Op, p, parent ledger.Put) {
-	if d.ranked && (op != evict.Access || len(d.events) < maxEvents) {
-		d.events = append(d.events, event{op, p, parent})
-	}
-}
-
-// span is how far apart the numbers of two puts of one prompt are at most: a client puts it in one call, or in a few.
-const span = 256
-
-// before returns the copy of the object that the same client put before this one, as far as it belongs to the same prompt.
-// The caller holds the lock.
-func (d *Disk) before(e *ledger.Entry) (parent ledger.Put) {
-	last, known := d.lastBy[e.Writer]
-	if known && last.value < e.Value && e.Value-last.value <= span {
-		parent = last.copy
-	}
-	if !known && len(d.lastBy) >= maxWriters {
-		clear(d.lastBy)
-	}
-	d.lastBy[e.Writer] = saved{e.Value, e.Put}
-	return parent
-}
-
-// saved is the last value that a client put, and its copy.
-type saved struct{ value, copy ledger.Put }
-
-// maxWriters bounds the clients whose last put is known.
-const maxWriters = 4096

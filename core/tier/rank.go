@@ -32,17 +32,24 @@ type Ranking struct {
 func (d *Disk) Rank(p evict.Policy) *Ranking {
 	r := &Ranking{disk: d, policy: p, seed: maphash.MakeSeed()}
 	d.mu.Lock()
+	d.order.ranked, d.order.events = true, nil
+	there := make([]saved, 0, len(d.at))
+	for p, at := range d.at {
+		there = append(there, saved{value: at.value, copy: p})
+	}
+	d.mu.Unlock()
+	slices.SortFunc(there, func(a, b saved) int { return cmp.Compare(a.value, b.value) })
+	past := newOrder()
+	past.ranked = true
+	for _, s := range there {
+		if e, err := d.entry(s.copy); err == nil {
+			s.writer = e.Writer
+			past.came(s)
+		}
+	}
+	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ranked = true
-	puts := make([]ledger.Put, 0, len(d.at))
-	for p := range d.at {
-		puts = append(puts, p)
-	}
-	slices.Sort(puts)
-	d.events = d.events[:0]
-	for _, p := range puts {
-		d.events = append(d.events, event{op: evict.Insert, put: p})
-	}
+	d.order.events = slices.Concat(past.events, d.order.events)
 	return r
 }
 
@@ -50,8 +57,8 @@ func (d *Disk) Rank(p evict.Policy) *Ranking {
 func (r *Ranking) Tend(ctx context.Context) error {
 	d := r.disk
 	d.mu.Lock()
-	noted := d.events
-	d.events = nil
+	noted := d.order.events
+	d.order.events = nil
 	d.mu.Unlock()
 	if len(noted) == 0 {
 		return nil

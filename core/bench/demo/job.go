@@ -33,6 +33,8 @@ type Job struct {
 	Transport map[string]string `json:"transport,omitempty"`
 	// Tiers says that the stores have storage tiers.
 	Tiers bool `json:"tiers,omitempty"`
+	// TiersEvict says that the tiers have less space than the load, so that a page may leave its tier soon.
+	TiersEvict bool `json:"tiers_evict,omitempty"`
 	// AllocWait is how long a put waits for space that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

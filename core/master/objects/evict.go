@@ -60,10 +60,10 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// unsaved reports whether a complete object has no copy on a storage tier, and a node that can make one.
+// unsaved reports whether a complete object had no copy on a storage tier yet, and has a node that can make one.
 func (o *object) unsaved() bool {
 	_, ok := o.savable()
-	return ok && len(o.key) <= tier.MaxKey && !o.stored()
+	return ok && !o.has(dropped) && len(o.key) <= tier.MaxKey && !o.stored()
 }
 
 // savable returns the first extent of a copy whose node can copy the object to a storage tier: the node of the first stripe

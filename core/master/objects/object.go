@@ -46,6 +46,7 @@ const (
 	softPin        // complete and softly pinned
 	away           // complete without a copy in memory, and counted so
 	saved          // complete with a copy on a storage tier, and counted so
+	dropped        // complete, and a storage tier that had a copy has it no more
 )
 
 func (o *object) has(f flags) bool { return o.marks&word(f) != 0 }

@@ -94,9 +94,9 @@ func (w *word) put(at, width uint, v uint64) {
 
 // The places in object.marks: flags, data type, kind of the checksum, and the number of the
 // last event that moved the object in the eviction order, enough of it for a million events
-// a second over 500 years.
+// a second over 70 years.
 const (
-	flagBits = 5
+	flagBits = 6
 	typeAt   = flagBits
 	typeBits = 4
 	kindAt   = typeAt + typeBits

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/segments"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
@@ -88,6 +89,9 @@ func New() *Table {
 	}
 	return t
 }
+
+// BeginCall keeps the numbers of the next copies apart from those of other calls; see model.CallGap.
+func (t *Table) BeginCall() { t.copies.Add(model.CallGap) }
 
 // NumberFrom makes the numbers of copies begin above n, if they are not beyond it.
 func (t *Table) NumberFrom(n uint64) {
@@ -240,7 +244,7 @@ func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
 // withdraw is the counterpart of publish.
 func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	tell = tell && o.listed()
-	o.clear(complete)
+	o.clear(complete | dropped)
 	t.readable.Add(-1)
 	t.recount(o)
 	if o.has(hardPin) {
@@ -271,6 +275,9 @@ func (t *Table) recount(o *object) {
 		}
 	}
 	count(away, o.has(complete) && !o.inMemory(), &t.away)
+	if o.has(saved) && o.has(complete) && !o.onTiers() {
+		o.set(dropped)
+	}
 	count(saved, o.has(complete) && o.onTiers(), &t.saved)
 }
 

@@ -101,6 +101,31 @@ func TestUnsavedObjectsGoLast(t *testing.T) {
 	require.True(t, bin.Objects[0].Unsaved)
 }
 
+// TestWhatTheTierEvictedIsNotHeldBack: an object that its storage tier had, and has evicted, does not wait for it again.
+func TestWhatTheTierEvictedIsNotHeldBack(t *testing.T) {
+	r := newTierRig(t)
+	id := r.put("k", Settings{}, 0)
+	var bin Bin
+	r.copied("k", 0, 1)
+	require.Equal(t, Done, r.Clear("k", AnyClient, r.segs[1].Name, second, &bin))
+	bin.Reset()
+	_, _, out := r.Evict(id, second, Rules{}, false, &bin, nil)
+	require.Equal(t, Done, out)
+	require.False(t, bin.Objects[0].Unsaved)
+	bin.Reset()
+
+	r.put("new", Settings{}, 0)
+	r.copied("new", 0, 1)
+	require.Equal(t, Done, r.Clear("new", AnyClient, r.segs[1].Name, second, &bin))
+	_, out = r.Overwrite(&NewObject{Key: "new", Size: 8, Client: r.client}, 1, second, nil)
+	require.Equal(t, Done, out)
+	id, _, out = r.Finish("new", 0, r.client, model.Checksum{}, 1, 0)
+	require.Equal(t, Done, out)
+	bin.Reset()
+	_, _, out = r.Evict(id, second, Rules{}, false, &bin, nil)
+	require.Equal(t, Probed, out, "its bytes are others")
+}
+
 // TestSaveOnEvict: an object that eviction chooses is spared, and its node told, until the tier has it. Memory that a put needs
 // takes it at once.
 func TestSaveOnEvict(t *testing.T) {

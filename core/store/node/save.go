@@ -182,11 +182,15 @@ func (s *saver) work(ctx context.Context) {
 		if to != nil {
 			s.copy(ctx, x, &e, to)
 		}
+		if to != nil && x.saves() {
+			to.tier.disk.Over(e.Value)
+		}
 		s.did(x)
 	}
 }
 
-// choose returns an object to copy and the segment that is to get it, nil for none now.
+// choose returns an object to copy and the segment that is to get it, nil for none now. The disk of a tier that is to get it awaits
+// its Over.
 func (s *saver) choose(x *copying) (e ledger.Entry, to *segment) {
 	e, ok, err := s.ledgerOf(x.from).Find(x.put)
 	if err != nil || !ok || e.State != ledger.Complete || e.Part != 0 {
@@ -214,6 +218,7 @@ func (s *saver) choose(x *copying) (e ledger.Entry, to *segment) {
 		s.postpone(*x, firstPause)
 		return e, nil
 	}
+	d.Begin(e.Value)
 	return e, to
 }
 

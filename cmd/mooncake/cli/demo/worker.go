@@ -65,7 +65,7 @@ func NewWorker(e *command.Env) *cobra.Command {
 			}
 			var pool worker.Pool = &demoPool{c: c.Store, client: c}
 			if job.Tiers {
-				pool = &tieredPool{demoPool{c: c.Store, client: c}}
+				pool = &tieredPool{demoPool: demoPool{c: c.Store, client: c}, evict: job.TiersEvict}
 			}
 			err = job.Serve(ctx, pool, e.Stdout)
 			return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
@@ -147,44 +147,50 @@ func (p *demoPool) Buffer(n, size int) (pages [][]byte, release func(), err erro
 	}, nil
 }
 
-// tieredPool is a demoPool with storage tiers.
-type tieredPool struct{ demoPool }
+// tieredPool is a demoPool with storage tiers. evict says that an object may leave its tier soon after it was saved.
+type tieredPool struct {
+	demoPool
+
+	evict bool
+}
 
 // TierReads implements worker.Tiered.
 func (p *tieredPool) TierReads() uint64 { return p.c.TierReads() }
 
-// savePause is the pause between two questions whether an object is saved.
-const savePause = 2 * time.Millisecond
+const (
+	// savePause is the pause between two questions whether objects are saved.
+	savePause = 2 * time.Millisecond
+	// calm is how long no object must have been saved until those that are on no tier count as saved and evicted, if tiers evict.
+	calm = 100 * time.Millisecond
+)
 
 // Saved implements worker.Tiered. It asks in a way that grants no lease, which would protect the objects.
 func (p *tieredPool) Saved(ctx context.Context, keys []string) error {
 	ticker := time.NewTicker(savePause)
 	defer ticker.Stop()
-	for _, k := range keys {
-		if err := p.waitSaved(ctx, k, ticker); err != nil {
-			return errs.WithHint(errs.Wrap(errs.RPCTimeout, "wait until "+store.Quote(k)+" is saved", err), "--logs shows what the stores log")
+	why := errors.New("the master has not answered")
+	for left, changed := slices.Clone(keys), time.Now(); ; {
+		before := len(left)
+		left = slices.DeleteFunc(left, func(key string) bool {
+			story, err := p.c.Why(ctx, key)
+			switch {
+			case err == nil && !saved(&story):
+				why = fmt.Errorf("it is %s, and on no storage tier", story.Fate)
+			case err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
+				why = err
+			}
+			return err == nil && saved(&story)
+		})
+		if len(left) < before {
+			changed = time.Now()
 		}
-	}
-	return nil
-}
-
-// waitSaved returns nil once an object is saved, or, if ctx ends first, an error that says what it was before.
-func (p *tieredPool) waitSaved(ctx context.Context, key string, ticker *time.Ticker) error {
-	last := errors.New("the master has not answered")
-	for {
-		story, err := p.c.Why(ctx, key)
-		switch {
-		case err == nil && saved(&story):
+		if len(left) == 0 || p.evict && time.Since(changed) >= calm {
 			return nil
-		case err == nil:
-			last = fmt.Errorf("it is %s, and on no storage tier", story.Fate)
-		case ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
-			last = err
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return last
+			return errs.WithHint(errs.Wrap(errs.RPCTimeout, "wait until "+store.Quote(left[0])+" is saved", why), "--logs shows what the stores log")
 		}
 	}
 }
