@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -26,25 +27,28 @@ import (
 func TestRequestsCutAtEveryByte(t *testing.T) {
 	var h tester
 	addr, _ := serve(t, &h, Options{}, lean.Limits{})
-	body := bytes.Repeat([]byte("0123456789"), small/10+20)
-	two := append(request(7, fnEcho, body, 30), request(8, fnEcho, []byte("second"), 0)...)
 	c := dial(t, addr)
-	for cut := range len(two) + 1 {
-		c.send(two[:cut])
-		time.Sleep(50 * time.Microsecond) // So that the server reads the first piece alone, as a rule.
-		c.send(two[cut:])
-		for range 2 {
-			seq, code, got := c.answer()
-			want := map[uint32][]byte{7: body, 8: []byte("second")}[seq]
-			if code != 0 || !bytes.Equal(want, got) {
-				t.Fatalf("cut at %d: call %d got code %d and %d bytes", cut, seq, code, len(got))
+	n := 0
+	for _, body := range [][]byte{bytes.Repeat([]byte("0123456789"), small/10+20), []byte("first")} {
+		two := append(request(7, fnEcho, body, 30), request(8, fnEcho, []byte("second"), 0)...)
+		for cut := range len(two) + 1 {
+			c.send(two[:cut])
+			time.Sleep(50 * time.Microsecond) // So that the server reads the first piece alone, as a rule.
+			c.send(two[cut:])
+			for range 2 {
+				n++
+				seq, code, got := c.answer()
+				want := map[uint32][]byte{7: body, 8: []byte("second")}[seq]
+				if code != 0 || !bytes.Equal(want, got) {
+					t.Fatalf("cut at %d: call %d got code %d and %d bytes", cut, seq, code, len(got))
+				}
 			}
 		}
 	}
 	require.EqualValues(t, 1, h.conns.Load())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.Equal(t, map[string]int{"Exist": 2 * (len(two) + 1)}, h.calls, "counted as this project's own call")
+	require.Equal(t, map[string]int{"Exist": n}, h.calls, "counted as this project's own call")
 }
 
 // TestErrorsKeepTheConnection: what is refused, fails, panics, or is not known costs that call alone.
@@ -97,7 +101,7 @@ func TestTextsOfAnyLength(t *testing.T) {
 func TestFramesThatCannotBeRight(t *testing.T) {
 	var h tester
 	addr, _ := serve(t, &h, Options{Frame: 1 << 16}, lean.Limits{})
-	for _, lengths := range [][2]uint32{{math.MaxUint32, 0}, {math.MaxUint32, math.MaxUint32}, {0, math.MaxUint32}, {1<<16 + 1, 0}, {1 << 16, 1}} {
+	for _, lengths := range [][2]uint32{{math.MaxUint32, 0}, {math.MaxUint32, math.MaxUint32}, {1 << 31, 1 << 31}, {0, math.MaxUint32}, {1<<16 + 1, 0}, {1 << 16, 1}} {
 		c := dial(t, addr)
 		c.call(1, fnEcho, nil)
 		b := request(2, fnEcho, nil, 0)
@@ -132,24 +136,44 @@ func TestFramesThatCannotBeRight(t *testing.T) {
 // however it trickles; one that is silent between requests does not.
 func TestSlowRequestsAreGivenUp(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Stall: 100 * time.Millisecond}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Stall: 500 * time.Millisecond}, lean.Limits{})
 	silent, header, body := dial(t, addr), dial(t, addr), dial(t, addr)
 	silent.call(1, fnEcho, nil)
-	over := make(chan struct{})
+	over := make(chan int)
 	go func() {
-		defer close(over)
+		sent := 0
 		for _, b := range request(1, fnEcho, nil, 0)[:requestHeader-1] {
 			if _, err := header.Write([]byte{b}); err != nil {
-				return
+				break
 			}
-			time.Sleep(20 * time.Millisecond)
+			sent++
+			time.Sleep(100 * time.Millisecond)
 		}
+		over <- sent
 	}()
 	body.send(request(1, fnEcho, make([]byte, 100), 0)[:requestHeader+50])
 	body.ended()
-	<-over
-	header.ended()
+	require.Less(t, <-over, requestHeader-1, "each byte in time is not enough")
 	silent.call(2, fnEcho, nil)
+}
+
+// TestAnnouncedBytesTakeNoMemory: what a client only announces takes less than it could announce.
+func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	c := dial(t, ln.Addr().String())
+	conn, err := ln.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	var r reader
+	require.NoError(t, r.open(conn, -1))
+	c.send(make([]byte, 100))
+	require.NoError(t, c.Close())
+	b, err := r.into(nil, lean.Uncounted)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Len(t, b, 100)
+	require.LessOrEqual(t, cap(b), 2*step)
 }
 
 // TestAnswersOvertake: requests that follow one that takes long are worked on meanwhile, as many as the
@@ -180,7 +204,7 @@ func TestAnswersOvertake(t *testing.T) {
 // TestTheEndOfAConnectionEndsItsCalls, also that of the call in whose goroutine the connection was read.
 func TestTheEndOfAConnectionEndsItsCalls(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Call: time.Hour}, lean.Limits{})
 	c := dial(t, addr)
 	c.send(request(1, fnGate, nil, 0))
 	c.send(request(2, fnGate, nil, 0))
@@ -236,13 +260,14 @@ func TestStop(t *testing.T) {
 	idle.call(1, fnEcho, nil)
 	busy.send(request(1, fnGate, []byte("late"), 0))
 	eventually(t, "it is in progress", func() bool { return h.entered.Load() == 1 })
+	busy.call(2, fnEcho, nil) // Another goroutine reads now, which sees the stop at once.
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); s.Stop(context.Background()) }()
 	idle.ended()
 	select {
 	case <-stopped:
 		t.Fatal("a call is in progress")
-	default:
+	case <-time.After(20 * time.Millisecond):
 	}
 	close(h.gate)
 	_, code, body := busy.answer()
@@ -255,12 +280,13 @@ func TestStop(t *testing.T) {
 	late.ended()
 
 	var h2 tester
-	addr, s = serve(t, &h2, Options{}, lean.Limits{})
+	addr, s = serve(t, &h2, Options{Call: time.Hour}, lean.Limits{})
 	stuck := dial(t, addr)
 	stuck.send(request(1, fnGate, nil, 0))
 	eventually(t, "it is in progress", func() bool { return h2.entered.Load() == 1 })
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	stuck.call(2, fnEcho, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
 	s.Stop(ctx)
 	require.EqualValues(t, 1, h2.cut.Load())
 	stuck.ended()
@@ -286,6 +312,19 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	_, _, body := busy.answer()
 	require.Equal(t, "late", string(body), "it was idle for longest, as the system sees it")
 	busy.ended()
+}
+
+// TestClosedConnectionsLeaveTheirPlaces: those that are gone count no more.
+func TestClosedConnectionsLeaveTheirPlaces(t *testing.T) {
+	var h tester
+	addr, _ := serve(t, &h, Options{}, lean.Limits{Conns: 1})
+	for range 5 {
+		c := dial(t, addr)
+		c.call(1, fnEcho, nil)
+		require.NoError(t, c.Close())
+		eventually(t, "it is gone", func() bool { return h.conns.Load() == 0 })
+	}
+	require.Zero(t, h.madeRoom.Load())
 }
 
 // TestSilentConnectionsStay: a client may connect long before it calls.

@@ -45,6 +45,8 @@ type tester struct {
 	mu      sync.Mutex
 	calls   map[string]int // by the names that were observed
 	conns   atomic.Int32
+	// madeRoom counts the connections that were closed because there were too many.
+	madeRoom atomic.Int32
 }
 
 // Answer implements Handler.
@@ -107,6 +109,7 @@ func serveOn(t testing.TB, ln net.Listener, h *tester, o Options, l lean.Limits)
 	s = NewServer(h.options(o))
 	front := lean.NewServer(l)
 	front.CoroRPC = s.Serve
+	front.ConnClosed = func(lean.ConnClosed) { h.madeRoom.Add(1) }
 	split := lean.Split(ln, front)
 	var serving sync.WaitGroup
 	serving.Go(func() { // What is for gRPC.
