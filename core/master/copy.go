@@ -24,11 +24,14 @@ func (s *Service) CopyStart(ctx context.Context, caller model.Caller, kind model
 }
 
 func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller, kind model.CopyKind, key model.Key, source string, targets []string) (plan model.CopyPlan, err error) {
-	c, err := s.copyScope(ctx, op, caller, key)
+	c, err := s.copyScope(ctx, op, caller)
 	if err != nil {
 		return plan, err
 	}
 	if err := s.checkTargets(op, kind, source, targets); err != nil {
+		return plan, err
+	}
+	if err := soughtKey(op, key); err != nil {
 		return plan, err
 	}
 	if err := s.checkPlain(op, caller, targets); err != nil {
@@ -133,15 +136,12 @@ func (s *Service) beginCopy(ctx context.Context, op string, c scope, caller mode
 }
 
 // copyScope does the checks that are common to all calls about copies.
-func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller, key model.Key) (scope, error) {
+func (s *Service) copyScope(ctx context.Context, op string, caller model.Caller) (scope, error) {
 	c, err := s.admitted(ctx, op, caller, 1)
-	if err != nil {
-		return c, err
+	if err == nil && caller.Client.IsZero() {
+		err = errs.New(errs.InvalidParams, op, "the client ID is zero")
 	}
-	if caller.Client.IsZero() {
-		return c, errs.New(errs.InvalidParams, op, "the client ID is zero")
-	}
-	return c, validKey(op, key)
+	return c, err
 }
 
 func (s *Service) checkTargets(op string, kind model.CopyKind, source string, targets []string) error {
@@ -259,7 +259,10 @@ func (s *Service) CopyRevoke(ctx context.Context, caller model.Caller, kind mode
 }
 
 func (s *Service) copyDone(ctx context.Context, op string, caller model.Caller, key model.Key, writerDone bool, do func(string, objects.Client, *objects.Bin) objects.Outcome) error {
-	c, err := s.copyScope(ctx, op, caller, key)
+	c, err := s.copyScope(ctx, op, caller)
+	if err == nil {
+		err = soughtKey(op, key)
+	}
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 		defer s.land(ctx, c, items, out)()
 	}
 	for i, it := range items {
-		if out[i] = validKey(op, it.Key); out[i] == nil {
+		if out[i] = soughtKey(op, it.Key); out[i] == nil {
 			name, parent := c.name(it.Key), before
 			if parent == 0 {
 				parent = s.lineage.Take(s.table.Print(name))
@@ -103,7 +103,7 @@ func (s *Service) PutRevoke(ctx context.Context, caller model.Caller, items []mo
 	)
 	s.pool.Enter()
 	for i, it := range items {
-		if out[i] = validKey(op, it.Key); out[i] == nil {
+		if out[i] = soughtKey(op, it.Key); out[i] == nil {
 			bin := &done
 			if it.Quarantined {
 				bin = &quarantined

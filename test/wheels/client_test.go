@@ -36,10 +36,10 @@ type client struct {
 	name    string      // of its segment
 }
 
-// startClient starts one that gives size bytes to the pool.
-func startClient(t testing.TB, version string, m *master, size int) *client {
+// startClient starts one that gives size bytes to the pool; env adds to its environment.
+func startClient(t testing.TB, version string, m *master, size int, env ...string) *client {
 	t.Helper()
-	u := launchClient(t, version)
+	u := launchClient(t, version, env)
 	a := u.call(t, map[string]any{"call": "setup", "master": m.rpc, "segment": size, "buffer": buffer})
 	require.Equal(t, []int{0}, a.RCs, "set-up of %s", version)
 	u.name = a.Name
@@ -47,7 +47,7 @@ func startClient(t testing.TB, version string, m *master, size int) *client {
 }
 
 // launchClient starts one that has not set itself up.
-func launchClient(t testing.TB, version string) *client {
+func launchClient(t testing.TB, version string, env []string) *client {
 	t.Helper()
 	stdin, in, err := os.Pipe()
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func launchClient(t testing.TB, version string) *client {
 	u := &client{version: version, in: in, answers: make(chan []byte, 1)}
 	u.proc, err = cluster.Start(cluster.Spec{
 		Name: "client " + version, Program: filepath.Join(environment(version), "bin", "python"), Args: []string{"testdata/client.py"},
-		Env: environ(version), Stdin: stdin, Stdout: stdout,
+		Env: append(environ(version), env...), Stdin: stdin, Stdout: stdout,
 	})
 	stdin.Close()
 	stdout.Close()

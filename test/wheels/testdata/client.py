@@ -15,7 +15,7 @@ import time
 from mooncake import store as package
 
 AREA = 48 << 20
-NO_SPACE, NOT_READY, NOT_FOUND, LEASED, LATE = -200, -703, -704, -706, -707
+NO_SPACE, NOT_READY, NOT_FOUND, LEASED, LATE, UNREAD = -200, -703, -704, -706, -707, -900
 
 store = package.MooncakeDistributedStore()
 area = mmap.mmap(-1, AREA, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -186,7 +186,7 @@ class Load:
         self.next = 1
         self.seen = {}  # the newest generation that was read of each key
         self.counts = dict.fromkeys(
-            ("puts", "full", "gets", "misses", "late", "removed", "leased", "failed", "wrong"), 0
+            ("puts", "full", "gets", "misses", "late", "unread", "removed", "leased", "failed", "wrong"), 0
         )
         self.errors, self.wrongs = {}, []
 
@@ -258,6 +258,8 @@ class Load:
                 self.counts["misses"] += 1
             elif rc == LATE:
                 self.counts["late"] += 1
+            elif rc == UNREAD:
+                self.counts["unread"] += 1
             elif rc < 0:
                 self.failed("get", rc)
             else:

@@ -126,7 +126,10 @@ func askedFor(q *calls.BatchPutStartRequest, upsert bool) ([]model.PutItem, mode
 	c := &q.Config
 	cfg := model.ReplicateConfig{
 		Upsert: upsert, ReplicaNum: uint32(min(c.Replicas, math.MaxUint32)), PreferredSegments: c.PreferredSegments, SameNode: c.PreferSameNode,
-		HostID: c.HostID, HardPin: c.HardPin, DataType: model.DataType(c.DataType), SoftPin: model.SoftPin{Action: model.SoftPinAction(c.SoftPin)},
+		HostID: c.HostID, HardPin: c.HardPin, SoftPin: model.SoftPin{Action: model.SoftPinAction(c.SoftPin)},
+	}
+	if known := model.DataType(c.DataType); known <= model.DataGeneral {
+		cfg.DataType = known
 	}
 	if c.PreferredSegment != "" {
 		cfg.PreferredSegments = []string{c.PreferredSegment}

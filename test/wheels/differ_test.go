@@ -1,0 +1,283 @@
+package wheels
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+)
+
+const (
+	// tenant is what clients send that are given none.
+	tenant = "default"
+	// histories is how many histories a version has by default.
+	histories = 60
+	// shortLease is long enough for a history to meet leases, and short enough to wait for their end.
+	shortLease = 400 * time.Millisecond
+	// margin is how far two masters may be apart in time.
+	margin = 100 * time.Millisecond
+)
+
+// wireOf is the version of the protocol that a wheel speaks.
+var wireOf = map[string]calls.Version{
+	"0.3.9": calls.V9, "0.3.10.post2": calls.V10, "0.3.11.post1": calls.V11, "0.3.12.post1": calls.V12, "0.3.13.post1": calls.V13,
+}
+
+// TestSameAnswers: upstream's master and ours answer the same calls with the same, but for what
+// docs/compatibility/upstream-clients.md says. MOONCAKE_INTEROP_HISTORIES is how many histories
+// each version has.
+func TestSameAnswers(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			wheels(t)
+			flags := []string{"--eviction_high_watermark_ratio=1", "--eviction_ratio=0", "--client_ttl=3600"}
+			d := &differ{v: wireOf[version]}
+			d.theirs = dial(t, "upstream's master", startMasterOf(t, version, true, shortLease, flags...), d.v)
+			d.ours = dial(t, "our master", startMasterOf(t, version, false, shortLease, append(flags, "--max_open_ratio_per_client=0")...), d.v)
+			repeat(t, func(rt *rapid.T) {
+				h := newHistory(rt, d)
+				defer h.end()
+				rt.Repeat(h.steps())
+			})
+			for sig, tr := range survey { t.Logf("SURVEY %s %4d %s", version, surveyN[sig], sig); if os.Getenv("SURVEY") == "2" { n := max(0,len(tr)-intEnv()); for _, l := range tr[n:] { t.Log(l) } } }
+			clear(survey); clear(surveyN)
+		})
+	}
+}
+
+// repeat checks as many random runs as the environment wants.
+func repeat(t *testing.T, run func(rt *rapid.T)) {
+	t.Helper()
+	n := histories
+	switch text := os.Getenv("MOONCAKE_INTEROP_HISTORIES"); {
+	case text != "":
+		var err error
+		n, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	case full || os.Getenv("MOONCAKE_TEST_LONG") != "":
+		n = 20 * histories
+	}
+	for done := 0; done < n; done += 100 { // rapid makes 100 at once
+		rapid.Check(t, func(rt *rapid.T) { run(rt) })
+	}
+}
+
+// differ is two masters that are asked the same.
+type differ struct {
+	v            calls.Version
+	theirs, ours *standin
+	serial       uint64 // of histories
+}
+
+// history is a random sequence of calls of two clients with segments and one without, on keys of their own.
+type history struct {
+	*differ
+	rt      *rapid.T
+	serial  uint64
+	clients []model.ClientID
+	mounted [segments]bool
+	remounted [2]bool
+	things  map[string]*thing
+	tasks   [][2]model.UUID // theirs and ours
+	grants  []grant
+	dead bool
+	trace []string
+}
+
+func codesOf(a, b any) string {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if x.Kind() == reflect.Struct && x.FieldByName("Code").IsValid() {
+		if c, d := x.FieldByName("Code").Interface(), y.FieldByName("Code").Interface(); c != d { return fmt.Sprintf(" theirs %v ours %v", c, d) }
+		return ""
+	}
+	if x.Kind() == reflect.Slice && x.Len() == y.Len() {
+		for i := range x.Len() { if r := codesOf(x.Index(i).Interface(), y.Index(i).Interface()); r != "" { return r } }
+	}
+	return ""
+}
+
+// thing is what a history remembers of the object of a key, so as not to ask what may be answered differently.
+type thing struct {
+	copies int  // that it may have
+	large  bool // it takes more than half a segment
+}
+
+// grant is a call that may have granted leases.
+type grant struct{ sent, answered time.Time }
+
+const segments = 3
+
+func newHistory(rt *rapid.T, d *differ) *history {
+	d.serial++
+	h := &history{differ: d, rt: rt, serial: d.serial, things: map[string]*thing{}}
+	for i := range uint64(3) {
+		h.clients = append(h.clients, model.UUID{Hi: h.serial, Lo: 100 + i})
+	}
+	h.mount(0)
+	h.mount(1)
+	return h
+}
+
+// end leaves both masters as empty as they were.
+func (h *history) end() {
+	for i := range segments {
+		for _, s := range []*standin{h.theirs, h.ours} {
+			got, err := call(s, calls.UnmountSegment, &calls.UnmountSegmentRequest{Segment: h.segment(i).ID, Client: h.owner(i)})
+			require.NoError(h.rt, err)
+			require.Zero(h.rt, got.Code)
+		}
+	}
+	for _, s := range []*standin{h.theirs, h.ours} {
+		_, err := call(s, calls.RemoveAll, &calls.RemoveAllRequest{Force: true, Tenant: tenant})
+		require.NoError(h.rt, err)
+	}
+}
+
+// owner is the client of a segment: the first one has two.
+func (h *history) owner(i int) model.ClientID { return h.clients[i%2] }
+
+func (h *history) name(i int) string { return fmt.Sprintf("10.%d.%d.%d:12345", h.serial>>8, h.serial&255, i+1) }
+
+const segmentSize = 16 << 20
+
+func (h *history) segment(i int) calls.Segment {
+	return calls.Segment{
+		ID: model.UUID{Hi: h.serial, Lo: uint64(i + 1)}, Name: h.name(i), Base: (h.serial*8 + uint64(i) + 1) << 30, Size: segmentSize,
+		Endpoint: fmt.Sprintf("10.%d.%d.%d:15000", h.serial>>8, h.serial&255, i+1), Protocol: "tcp",
+	}
+}
+
+// ask makes a call of both masters. It fails if the answers differ in more than what blur leaves out.
+func ask[Q, R any](h *history, f *calls.Call[Q, R], q Q, blur func(r *R)) R {
+	h.rt.Helper()
+	if h.dead {
+		var r R
+		return r
+	}
+	theirs, ours := h.both(f.Name(), func(s *standin) (any, error) { return call(s, f, &q) })
+	a, b := theirs.(R), ours.(R)
+	if blur != nil {
+		blur(&a)
+		blur(&b)
+	}
+	h.same(f.Name(), q, a, b)
+	return a
+}
+
+// same compares what the masters answer.
+func (h *history) same(name string, q, a, b any) {
+	h.rt.Helper()
+	h.trace = append(h.trace, fmt.Sprintf("%s %+v\n\ttheirs %+v\n\tours   %+v", name, q, a, b))
+	h.rt.Logf("%s %+v\n\ttheirs %+v\n\tours   %+v", name, q, a, b)
+	if !reflect.DeepEqual(a, b) {
+		differs(h, name, q, a, b)
+	}
+}
+
+// both makes a call of both masters and returns their answers.
+func (h *history) both(name string, do func(*standin) (any, error)) (theirs, ours any) {
+	theirs, err := do(h.theirs)
+	require.NoError(h.rt, err, name)
+	ours, err = do(h.ours)
+	require.NoError(h.rt, err, name)
+	return theirs, ours
+}
+
+var survey = map[string][]string{}
+var surveyN = map[string]int{}
+func differs(h *history, name string, q, a, b any) {
+	if os.Getenv("SURVEY") != "" {
+		sig := fmt.Sprintf("%s %s %s", name, regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", a),""), regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", b),""))
+		if sigf := codesOf(a, b); sigf != "" { sig = name + sigf }
+		surveyN[sig]++
+		if old, ok := survey[sig]; !ok || len(old) > len(h.trace) { survey[sig] = append([]string(nil), h.trace...) }
+		h.dead = true
+		return
+	}
+	require.FailNow(h.rt, "the answers differ", "%s %+v\nupstream's master: %+v\nour master:        %+v", name, q, a, b)
+}
+
+// settled waits until no lease can have ended at one master only.
+func (h *history) settled() {
+	for {
+		now := time.Now()
+		var until time.Time
+		for _, g := range h.grants {
+			if from, to := g.sent.Add(shortLease-margin), g.answered.Add(shortLease+margin); now.After(from) && now.Before(to) && to.After(until) {
+				until = to
+			}
+		}
+		if until.IsZero() {
+			return
+		}
+		time.Sleep(time.Until(until))
+	}
+}
+
+// granting makes calls that may grant leases.
+func (h *history) granting(do func()) {
+	h.settled()
+	g := grant{sent: time.Now()}
+	do()
+	g.answered = time.Now()
+	h.grants = append(slices.DeleteFunc(h.grants, func(g grant) bool { return time.Since(g.answered) > shortLease+margin }), g)
+}
+
+// blurList leaves out of descriptors what each master chooses. Their order is left as it is.
+func blurList(list []calls.Descriptor) {
+	for i := range list {
+		list[i].ID, list[i].Buffer.Address = 0, 0
+	}
+}
+
+func blurStarted(r *calls.Expected[[]calls.Descriptor]) { blurList(r.Value) }
+
+func blurReplicas(r *calls.Expected[calls.ReplicaList]) {
+	blurList(r.Value.Replicas)
+	if r.Code == errs.OK && r.Value.LeaseTTL > 0 {
+		r.Value.LeaseTTL = 1
+	}
+}
+
+func each[T any](blur func(*T)) func(*[]T) {
+	return func(list *[]T) {
+		for i := range *list {
+			blur(&(*list)[i])
+		}
+	}
+}
+
+func blurByRegex(r *calls.Expected[[]calls.KeyReplicas]) {
+	slices.SortFunc(r.Value, func(a, b calls.KeyReplicas) int { return cmp.Compare(a.Key, b.Key) })
+	for i := range r.Value {
+		blurList(r.Value[i].Replicas)
+	}
+	if len(r.Value) == 0 {
+		r.Value = nil
+	}
+}
+
+// blurPayload leaves out how the JSON is written.
+func blurPayload(text string) string {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	out, _ := json.Marshal(v)
+	return string(out)
+}
+
+func intEnv() int { n, err := strconv.Atoi(os.Getenv("LAST")); if err != nil { return 1 }; return n }
