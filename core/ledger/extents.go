@@ -16,6 +16,9 @@ type unfinished struct {
 	writes  int
 	open    bool // it may write
 	gone    bool // its memory is not its own any more
+	// size is that of extents, and written what writes that have ended had of it, in bytes.
+	size, written uint64
+	late          bool // it has ended, and not all of its bytes have arrived
 }
 
 // owned is an extent with the put that has it.

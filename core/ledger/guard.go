@@ -19,7 +19,8 @@ import (
 //
 // What it does not guarantee: a write does not name its put. One that comes late, after its memory was given to another
 // put, is let through if its range lies within one extent of that put and that put is unfinished. The end of a put
-// reaches the ledger a moment after the put was answered, and until then the put may write.
+// reaches the ledger a moment after the put was answered, and until then the put may write. One whose writer did not wait
+// for its bytes to arrive (Unacknowledged) may write until Land.
 //
 // Safe for concurrent use.
 type Guard struct {
@@ -32,12 +33,15 @@ type Guard struct {
 	free     []transport.WriteID
 	astray   int           // writes in progress of puts that are gone
 	settled  chan struct{} // closed and forgotten when astray becomes 0; nil if no goroutine waits
+	late     int           // puts that are late
+	landed   chan struct{} // closed and forgotten when late becomes 0; nil if no goroutine waits
 }
 
 // write is one write in progress. put is nil if it began before the guard was enforced.
 type write struct {
-	by  transport.Writer
-	put *unfinished
+	by   transport.Writer
+	put  *unfinished
+	size uint64
 }
 
 // Enforce makes the guard refuse writes, or let every one begin.
@@ -61,10 +65,10 @@ func (g *Guard) BeginWrite(offset, size uint64, by transport.Writer) transport.W
 	if n := len(g.free); n > 0 {
 		id := g.free[n-1]
 		g.free = g.free[:n-1]
-		g.writes[id-1] = write{by, put}
+		g.writes[id-1] = write{by, put, size}
 		return id
 	}
-	g.writes = append(g.writes, write{by, put})
+	g.writes = append(g.writes, write{by, put, size})
 	return transport.WriteID(len(g.writes))
 }
 
@@ -72,7 +76,7 @@ func (g *Guard) BeginWrite(offset, size uint64, by transport.Writer) transport.W
 func (g *Guard) EndWrite(id transport.WriteID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	put := g.writes[id-1].put
+	put, size := g.writes[id-1].put, g.writes[id-1].size
 	g.writes[id-1] = write{}
 	g.free = append(g.free, id)
 	if put == nil {
@@ -81,8 +85,69 @@ func (g *Guard) EndWrite(id transport.WriteID) {
 	if put.gone {
 		g.strayed(-1)
 	}
-	if put.writes--; put.writes == 0 && !put.open && g.puts[put.id] == put {
+	put.written += size
+	if put.writes--; put.writes > 0 {
+		return
+	}
+	if put.late && put.written >= put.size {
+		g.end(put.id, false)
+	}
+	if !put.open && g.puts[put.id] == put {
 		delete(g.puts, put.id)
+	}
+}
+
+// Land returns when all bytes have arrived of the puts whose writers ended them without waiting for that
+// (Unacknowledged). Bytes that have not arrived after the grace are lost, and their puts may write no more.
+func (g *Guard) Land(ctx context.Context, grace time.Duration) {
+	landed := g.landing()
+	if landed == nil {
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-landed:
+		return
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for p, u := range g.puts {
+		if u.late {
+			g.end(p, false)
+		}
+	}
+}
+
+// landing returns a channel that is closed when no put is late, nil if none is now.
+func (g *Guard) landing() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.late > 0 && g.landed == nil {
+		g.landed = make(chan struct{})
+	}
+	return g.landed
+}
+
+// expect is end for a put of which bytes may be on their way yet: they may arrive until Land gives them up.
+func (g *Guard) expect(p Put) {
+	u := g.puts[p]
+	if u == nil || !u.open || u.late || u.writes == 0 && u.written >= u.size {
+		g.end(p, false)
+		return
+	}
+	u.late = true
+	g.late++
+}
+
+// arrived says that a put is not late any more.
+func (g *Guard) arrived(u *unfinished) {
+	u.late = false
+	if g.late--; g.late == 0 && g.landed != nil {
+		close(g.landed)
+		g.landed = nil
 	}
 }
 
@@ -148,6 +213,7 @@ func (g *Guard) begin(p Put, extents []Extent) {
 	}
 	g.puts[p] = u
 	for _, e := range u.extents {
+		u.size += e.Length
 		g.extents.add(owned{e, u})
 	}
 }
@@ -157,6 +223,9 @@ func (g *Guard) end(p Put, gone bool) {
 	u := g.puts[p]
 	if u == nil {
 		return
+	}
+	if u.late {
+		g.arrived(u)
 	}
 	if u.open {
 		u.open = false

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -383,4 +384,101 @@ func BenchmarkGuardPuts(b *testing.B) {
 			}
 		})
 	}
+}
+
+// ended is a guard with a put of 32 bytes at byte 64 that was begun, and commit ends it.
+func ended(t *testing.T) (g *Guard, commit func(Ending)) {
+	g = &Guard{}
+	l, _ := newLog(t)
+	_, err := l.Fence(1, time.Second)
+	require.NoError(t, err)
+	l.SetGuard(g)
+	g.Enforce(true)
+	var b Batch
+	seq := Seq(0)
+	send := func() {
+		seq++
+		_, err := l.Append(b.Bytes(1, seq))
+		require.NoError(t, err)
+		b.Reset()
+	}
+	b.Begin(100, &Object{Name: "k", Size: 32, Parts: 1, Extents: []Extent{{Offset: 64, Length: 32}}})
+	send()
+	return g, func(e Ending) {
+		b.Commit(100, e)
+		send()
+	}
+}
+
+var unsure = Ending{Checksum: model.Checksum{Value: Unacknowledged}}
+
+// A put whose writer did not wait for its bytes to arrive may write until they have.
+func TestBytesThatArriveAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, commit := ended(t)
+		first := g.BeginWrite(64, 16, &writer{})
+		require.NotZero(t, first)
+		commit(unsure)
+		landed := false
+		go func() {
+			g.Land(t.Context(), time.Hour)
+			landed = true
+		}()
+		synctest.Wait()
+		g.EndWrite(first)
+		second := g.BeginWrite(80, 16, &writer{})
+		require.NotZero(t, second)
+		synctest.Wait()
+		require.False(t, landed)
+		g.EndWrite(second)
+		synctest.Wait()
+		require.True(t, landed)
+		require.Zero(t, g.BeginWrite(64, 16, &writer{}), "all have arrived")
+		require.Empty(t, g.puts)
+		g.Land(t.Context(), time.Hour)
+	})
+}
+
+// The end of a put is final if all its bytes have arrived, or if its writer knew.
+func TestEndsThatWaitForNoBytes(t *testing.T) {
+	for name, c := range map[string]struct {
+		write bool
+		end   Ending
+	}{
+		"all have arrived":  {true, unsure},
+		"the writer knows":  {false, Ending{}},
+		"it has a checksum": {false, Ending{Checksum: model.Checksum{Kind: model.ChecksumCRC32C, Value: Unacknowledged}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, commit := ended(t)
+			if c.write {
+				g.EndWrite(g.BeginWrite(64, 32, &writer{}))
+			}
+			commit(c.end)
+			g.Land(t.Context(), time.Hour)
+			require.Zero(t, g.BeginWrite(64, 16, &writer{}))
+			require.Empty(t, g.puts)
+		})
+	}
+}
+
+// Bytes that do not arrive are given up after the grace, and with the caller.
+func TestBytesThatAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, commit := ended(t)
+		commit(unsure)
+		began := time.Now()
+		g.Land(t.Context(), time.Second)
+		require.Equal(t, time.Second, time.Since(began))
+		require.Zero(t, g.BeginWrite(64, 16, &writer{}))
+		require.Empty(t, g.puts)
+		require.Zero(t, g.late)
+
+		g, commit = ended(t)
+		commit(unsure)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		g.Land(ctx, time.Hour)
+		require.Empty(t, g.puts)
+	})
 }

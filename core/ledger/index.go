@@ -5,6 +5,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/mooncake-go/mooncake/core/model"
 )
 
 // mark is what the index knows of a put: where in the memory its records lie, behind the kind and the put.
@@ -13,6 +15,7 @@ type mark struct {
 	bytes         uint32 // of its records, as far as they count
 	epoch         uint16 // an index of index.epochs
 	state         State
+	unsure        bool // the put's writer did not wait for its bytes to arrive
 }
 
 // index is the state that the records of a log lead to. It is on the heap and can be made anew from the log.
@@ -142,6 +145,7 @@ func (x *index) stage(f *frame, base uint64, size uint64) error {
 			if known && m.state <= Complete {
 				to := m
 				to.commit, to.state = at, Complete
+				to.unsure = r.ending.Checksum == model.Checksum{Value: Unacknowledged}
 				return stage(to)
 			}
 		case kindUnlink:

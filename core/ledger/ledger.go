@@ -120,6 +120,10 @@ type Ending struct {
 	Grains []uint32
 }
 
+// Unacknowledged is the value of a checksum of no kind that says that the put's writer ended it without knowing that its bytes
+// have arrived, as upstream's clients do over tcp.
+const Unacknowledged = 1
+
 // Entry is one put of a ledger with all that is known of it.
 type Entry struct {
 	Version

@@ -283,7 +283,9 @@ func (l *Log) settle() {
 	}
 	begun := l.begun[:0]
 	for p, m := range l.index.staged {
-		if m.state != Writing {
+		if m.state == Complete && m.unsure {
+			g.expect(p)
+		} else if m.state != Writing {
 			g.end(p, m.state == 0)
 		} else if _, known := l.index.writing[p]; !known {
 			begun = append(begun, p)

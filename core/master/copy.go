@@ -37,6 +37,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	if err := s.checkPlain(op, caller, targets); err != nil {
 		return plan, err
 	}
+	s.landing.Wait(ctx, c.name(key))
 	src, out := s.table.CopySource(c.name(key), source)
 	switch {
 	case out != objects.Done:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/revoked"
@@ -24,6 +25,9 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 		now         = s.clock.Now()
 		before      objects.Handle
 	)
+	if caller.Upstream {
+		defer s.land(ctx, c, items, out)()
+	}
 	for i, it := range items {
 		if out[i] = soughtKey(op, it.Key); out[i] == nil {
 			name, parent := c.name(it.Key), before
@@ -32,7 +36,11 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 			}
 			var got objects.Outcome
 			var took time.Duration
-			if before, took, got = s.table.Finish(name, it.Put, client, it.Checksum, now, parent, it.Grains...); took > 0 {
+			sum := it.Checksum
+			if caller.Upstream && sum.Kind == model.ChecksumNone {
+				sum.Value = ledger.Unacknowledged
+			}
+			if before, took, got = s.table.Finish(name, it.Put, client, sum, now, parent, it.Grains...); took > 0 {
 				s.counters.PutTimes.Observe(took)
 			}
 			out[i] = outcomeError(got, op, it.Key)
@@ -51,6 +59,33 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 	s.counters.PutEnd.Done(len(items), failed)
 	s.feed(ctx)
 	return out, nil
+}
+
+// land keeps the objects of puts that end from readers. The function that it returns has the nodes confirm that all bytes of
+// those that have ended have arrived, which the writers do not know, and then lets them be read. A node that does not
+// confirm in time is silent.
+func (s *Service) land(ctx context.Context, c scope, items []model.EndItem, failed []error) (confirm func()) {
+	names := make([]string, len(items))
+	for i := range items {
+		names[i] = c.name(items[i].Key)
+	}
+	s.landing.Begin(names)
+	return func() {
+		defer s.landing.End(names)
+		var touched touched
+		for i, name := range names {
+			if v, ok := s.table.Look(name); ok && failed[i] == nil {
+				for j := range v.Replicas {
+					if m := s.registry.Get(v.Replicas[j].SegmentID); m != nil {
+						touched.add(m)
+					}
+				}
+			}
+		}
+		if m, err := s.await(ctx, touched); m != nil {
+			s.log.Debug("a node did not confirm the end of puts", "segment", m.Name, "error", err)
+		}
+	}
 }
 
 // PutRevoke gives up unfinished puts. Their keys are free at once, and so is their memory;

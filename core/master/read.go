@@ -35,6 +35,10 @@ func (s *Service) Exist(ctx context.Context, caller model.Caller, keys []model.K
 		}
 		name := c.name(k)
 		var at objects.Handle
+		if s.landing.Has(name) {
+			g.Parent = 0
+			continue
+		}
 		if at, out[i].Value = s.table.Exist(name, g); !out[i].Value && g.Parent != 0 {
 			s.lineage.Note(s.table.Print(name), g.Parent)
 		}
@@ -144,7 +148,11 @@ func (s *Service) read(op string, c scope, keys []model.Key, g objects.Grant) (o
 			got  objects.Outcome
 			at   evict.ID
 		)
-		out[i].Value, buf, at, got = s.table.Read(name, g, buf)
+		if s.landing.Has(name) {
+			got = objects.Unfinished
+		} else {
+			out[i].Value, buf, at, got = s.table.Read(name, g, buf)
+		}
 		if got == objects.Missing && g.Parent != 0 && g.Rank {
 			s.lineage.Note(s.table.Print(name), g.Parent)
 		}

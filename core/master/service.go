@@ -27,6 +27,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/evictor"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/master/landing"
 	"github.com/mooncake-go/mooncake/core/master/leadership"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/lineage"
@@ -107,6 +108,8 @@ type Service struct {
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
 	epoch atomic.Uint64
+	// landing are objects that clients of upstream have put, until the nodes have all bytes.
+	landing landing.Set
 	// wanted are objects that are to come back from storage tiers.
 	wanted wanted.Set
 	// revoked are puts that were revoked when the table did not have them.

@@ -40,8 +40,15 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 	if err != nil {
 		return model.TaskID{}, err
 	}
+	if spec.Kind == model.CopyObject && len(spec.Targets) == 0 {
+		return model.TaskID{}, errs.New(errs.InvalidParams, op, "a copy needs the name of a segment to copy to")
+	}
 	if err := soughtKey(op, spec.Key); err != nil {
 		return model.TaskID{}, err
+	}
+	v, ok := s.table.Look(c.name(spec.Key))
+	if !ok {
+		return model.TaskID{}, outcomeError(objects.Missing, op, spec.Key)
 	}
 	if spec.Tenant = c.tenant; len(spec.Targets) <= tasks.MaxTargets {
 		spec.Targets = distinct(spec.Targets)
@@ -52,11 +59,7 @@ func (s *Service) createTask(ctx context.Context, caller model.Caller, spec mode
 	if err := s.checkTargets(op, spec.Kind, spec.Source, spec.Targets); err != nil {
 		return model.TaskID{}, err
 	}
-	v, ok := s.table.Look(c.name(spec.Key))
-	switch {
-	case !ok:
-		return model.TaskID{}, outcomeError(objects.Missing, op, spec.Key)
-	case !v.Complete:
+	if !v.Complete {
 		return model.TaskID{}, outcomeError(objects.Unfinished, op, spec.Key)
 	}
 	source, owner, err := s.taskSource(op, &spec, v.Replicas)

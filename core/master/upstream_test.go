@@ -244,3 +244,59 @@ func TestObjectsWithoutAChecksumAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// An object of a client of upstream is read only once the node has confirmed that its bytes have arrived, and its put ends then.
+// A node that does not confirm delays it for a second.
+func TestUpstreamObjectsAreReadWhenTheirBytesAreThere(t *testing.T) {
+	for name, confirms := range map[string]bool{"the node confirms": true, "the node is silent": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, nil)
+				k := newKeeper(t, 1, 8)
+				k.join(r)
+				begun, err := r.PutStart(r.ctx, upstream(1), items([]string{"k"}, page), model.DefaultReplicateConfig(), nil)
+				require.NoError(t, err)
+				require.NoError(t, begun[0].Err)
+				k.mute.Store(true)
+				time.Sleep(time.Second) // until the pull that is parked has been answered
+				var ended, copied bool
+				go func() {
+					got, err := r.PutEnd(r.ctx, upstream(1), []model.EndItem{{Key: "k"}}, nil)
+					ended = err == nil && got[0] == nil
+				}()
+				synctest.Wait()
+				go func() {
+					_, err := r.CopyStart(r.ctx, model.Caller{Client: k.client}, model.CopyObject, "k", k.segs[0].Name, []string{k.segs[0].Name})
+					copied = err == nil
+				}()
+				synctest.Wait()
+				require.False(t, ended || copied)
+				for _, c := range []model.Caller{{}, upstream(2)} {
+					_, code := r.getBy(c, "k")
+					require.Equal(t, errs.ReplicaIsNotReady, code)
+					require.False(t, r.existBy(c, "k"))
+				}
+				k.mute.Store(!confirms)
+				wait := time.Second
+				if confirms {
+					wait = 200 * time.Millisecond
+				}
+				time.Sleep(wait)
+				synctest.Wait()
+				require.True(t, ended && copied)
+				got, code := r.getBy(upstream(2), "k")
+				require.Equal(t, errs.OK, code)
+				require.Len(t, got, 1)
+				require.Equal(t, model.Checksum{}, r.checksum("k"))
+				k.leave()
+			})
+		})
+	}
+}
+
+func (r *rig) checksum(key string) model.Checksum {
+	r.t.Helper()
+	got, err := r.GetReplicas(r.ctx, model.Caller{}, []string{key}, nil)
+	require.NoError(r.t, err)
+	return got[0].Value.Checksum
+}

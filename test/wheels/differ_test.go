@@ -52,8 +52,17 @@ func TestSameAnswers(t *testing.T) {
 				defer h.end()
 				rt.Repeat(h.steps())
 			})
-			for sig, tr := range survey { t.Logf("SURVEY %s %4d %s", version, surveyN[sig], sig); if os.Getenv("SURVEY") == "2" { n := max(0,len(tr)-intEnv()); for _, l := range tr[n:] { t.Log(l) } } }
-			clear(survey); clear(surveyN)
+			for sig, tr := range survey {
+				t.Logf("SURVEY %s %4d %s", version, surveyN[sig], sig)
+				if os.Getenv("SURVEY") == "2" {
+					n := max(0, len(tr)-intEnv())
+					for _, l := range tr[n:] {
+						t.Log(l)
+					}
+				}
+			}
+			clear(survey)
+			clear(surveyN)
 		})
 	}
 }
@@ -85,33 +94,40 @@ type differ struct {
 // history is a random sequence of calls of two clients with segments and one without, on keys of their own.
 type history struct {
 	*differ
-	rt      *rapid.T
-	serial  uint64
-	clients []model.ClientID
-	mounted [segments]bool
+	rt        *rapid.T
+	serial    uint64
+	clients   []model.ClientID
+	mounted   [segments]bool
 	remounted [2]bool
-	things  map[string]*thing
-	tasks   [][2]model.UUID // theirs and ours
-	grants  []grant
-	dead bool
-	trace []string
+	things    map[string]*thing
+	tasks     [][2]model.UUID // theirs and ours
+	grants    []grant
+	dead      bool
+	trace     []string
 }
 
 func codesOf(a, b any) string {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	if x.Kind() == reflect.Struct && x.FieldByName("Code").IsValid() {
-		if c, d := x.FieldByName("Code").Interface(), y.FieldByName("Code").Interface(); c != d { return fmt.Sprintf(" theirs %v ours %v", c, d) }
+		if c, d := x.FieldByName("Code").Interface(), y.FieldByName("Code").Interface(); c != d {
+			return fmt.Sprintf(" theirs %v ours %v", c, d)
+		}
 		return ""
 	}
 	if x.Kind() == reflect.Slice && x.Len() == y.Len() {
-		for i := range x.Len() { if r := codesOf(x.Index(i).Interface(), y.Index(i).Interface()); r != "" { return r } }
+		for i := range x.Len() {
+			if r := codesOf(x.Index(i).Interface(), y.Index(i).Interface()); r != "" {
+				return r
+			}
+		}
 	}
 	return ""
 }
 
 // thing is what a history remembers of the object of a key, so as not to ask what may be answered differently.
 type thing struct {
-	copies int  // that it may have
+	copies int  // that its put made
+	copied bool // later
 	large  bool // it takes more than half a segment
 }
 
@@ -149,7 +165,9 @@ func (h *history) end() {
 // owner is the client of a segment: the first one has two.
 func (h *history) owner(i int) model.ClientID { return h.clients[i%2] }
 
-func (h *history) name(i int) string { return fmt.Sprintf("10.%d.%d.%d:12345", h.serial>>8, h.serial&255, i+1) }
+func (h *history) name(i int) string {
+	return fmt.Sprintf("10.%d.%d.%d:12345", h.serial>>8, h.serial&255, i+1)
+}
 
 const segmentSize = 16 << 20
 
@@ -198,12 +216,17 @@ func (h *history) both(name string, do func(*standin) (any, error)) (theirs, our
 
 var survey = map[string][]string{}
 var surveyN = map[string]int{}
+
 func differs(h *history, name string, q, a, b any) {
 	if os.Getenv("SURVEY") != "" {
-		sig := fmt.Sprintf("%s %s %s", name, regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", a),""), regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", b),""))
-		if sigf := codesOf(a, b); sigf != "" { sig = name + sigf }
+		sig := fmt.Sprintf("%s %s %s", name, regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", a), ""), regexp.MustCompile(`[^-]\d+`).ReplaceAllString(fmt.Sprintf("%+v", b), ""))
+		if sigf := codesOf(a, b); sigf != "" {
+			sig = name + sigf
+		}
 		surveyN[sig]++
-		if old, ok := survey[sig]; !ok || len(old) > len(h.trace) { survey[sig] = append([]string(nil), h.trace...) }
+		if old, ok := survey[sig]; !ok || len(old) > len(h.trace) {
+			survey[sig] = append([]string(nil), h.trace...)
+		}
 		h.dead = true
 		return
 	}
@@ -243,10 +266,16 @@ func blurList(list []calls.Descriptor) {
 	}
 }
 
+// sortList sorts the replicas of an object, of which nothing but the first one is promised.
+func sortList(list []calls.Descriptor) {
+	slices.SortFunc(list, func(a, b calls.Descriptor) int { return cmp.Compare(a.Buffer.Endpoint, b.Buffer.Endpoint) })
+}
+
 func blurStarted(r *calls.Expected[[]calls.Descriptor]) { blurList(r.Value) }
 
 func blurReplicas(r *calls.Expected[calls.ReplicaList]) {
 	blurList(r.Value.Replicas)
+	sortList(r.Value.Replicas)
 	if r.Code == errs.OK && r.Value.LeaseTTL > 0 {
 		r.Value.LeaseTTL = 1
 	}
@@ -264,6 +293,7 @@ func blurByRegex(r *calls.Expected[[]calls.KeyReplicas]) {
 	slices.SortFunc(r.Value, func(a, b calls.KeyReplicas) int { return cmp.Compare(a.Key, b.Key) })
 	for i := range r.Value {
 		blurList(r.Value[i].Replicas)
+		sortList(r.Value[i].Replicas)
 	}
 	if len(r.Value) == 0 {
 		r.Value = nil
@@ -280,4 +310,10 @@ func blurPayload(text string) string {
 	return string(out)
 }
 
-func intEnv() int { n, err := strconv.Atoi(os.Getenv("LAST")); if err != nil { return 1 }; return n }
+func intEnv() int {
+	n, err := strconv.Atoi(os.Getenv("LAST"))
+	if err != nil {
+		return 1
+	}
+	return n
+}

@@ -100,7 +100,9 @@ func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.
 
 // adoptComplete makes an adopted object readable that is not among those being written.
 func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
-	o.setChecksum(f.Checksum)
+	if f.Checksum.Kind != model.ChecksumNone {
+		o.setChecksum(f.Checksum)
+	}
 	if model.GrainsFit(f.Grains, f.Size, f.Checksum) {
 		o.setGrains(f.Grains)
 	}

@@ -182,6 +182,9 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 	o.setGrains(slices.Clone(grains))
 	t.finish(i, s, o, now, parent)
 	t.recordCommit(o)
+	if sum.Kind == model.ChecksumNone {
+		o.setChecksum(model.Checksum{}) // without ledger.Unacknowledged, which is for the node of the put alone
+	}
 	return idOf(i, o), took, Done
 }
 

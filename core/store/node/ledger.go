@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	reportPiece = 256 << 10
 	// leastPullPause and mostPullPause bound the pause after a pull that failed.
 	leastPullPause, mostPullPause = 50 * time.Millisecond, 250 * time.Millisecond
+	// lateGrace is how long the node waits for bytes that are on their way when a put has ended whose writer did not wait for
+	// them. It is less than the time for which the master waits.
+	lateGrace = 500 * time.Millisecond
 	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
 	strayGrace = 100 * time.Millisecond
 	// strayTimeout bounds the wait for such writes, and tierPatience that for a tier to forget, before the node goes on without
@@ -294,6 +298,8 @@ func (n *Node) settle(ctx context.Context, s *segment) error {
 	settle, patience := func(ctx context.Context) error { return s.guard.Settle(ctx, strayGrace) }, strayTimeout
 	if s.tier != nil {
 		settle, patience = s.tier.disk.Settle, tierPatience
+	} else if s.Protocol == "tcp" && slices.Contains(n.engine.Guarding(), s.Protocol) { // Others write when they say so.
+		s.guard.Land(ctx, lateGrace)
 	}
 	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

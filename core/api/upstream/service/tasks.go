@@ -173,8 +173,11 @@ func (s *Service) copyStart(ctx context.Context, kind model.CopyKind, q *calls.C
 }
 
 // distinct returns the different ones of the names that a client gives.
-func distinct(names []string) []string {
-	out := slices.Clone(names)
-	slices.Sort(out)
-	return slices.Compact(out)
+func distinct(names []string) (out []string) {
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }

@@ -105,7 +105,11 @@ func TestTasks(t *testing.T) {
 		require.Equal(t, errs.InvalidParams, ask(p, v, calls.MarkTaskToComplete, calls.MarkTaskToCompleteRequest{}).Code)
 		require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.CreateCopyTask, calls.CreateCopyTaskRequest{Key: "none", Tenant: "default", Targets: []string{nameOf(1)}}).Code)
 		require.Equal(t, errs.InvalidParams, ask(p, v, calls.CreateCopyTask, calls.CreateCopyTaskRequest{Key: "k", Tenant: "default", Targets: []string{"none"}}).Code)
-		require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.CopyStart, calls.CopyStartRequest{}).Code)
+		for _, key := range []string{"", "none"} {
+			require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.CopyStart,
+				calls.CopyStartRequest{Client: node(0), Key: key, Tenant: "default", Source: nameOf(0), Targets: []string{nameOf(1)}}).Code)
+			require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.MoveEnd, calls.MoveEndRequest{Client: node(0), Key: key, Tenant: "default"}).Code)
+		}
 		require.Equal(t, errs.InvalidParams, ask(p, v, calls.MoveStart, calls.MoveStartRequest{Client: node(0), Key: "k", Tenant: "default", Source: nameOf(0), Target: nameOf(0)}).Code)
 	})
 }
