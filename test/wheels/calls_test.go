@@ -27,7 +27,8 @@ func TestCalls(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			wheels(t)
-			p := &pool{version: version, master: startMaster(t, version)}
+			// A client that has closed does not time out meanwhile: it takes its segment with it.
+			p := &pool{version: version, master: startMaster(t, version, "--client_ttl=3600")}
 			if !run(t, version, "set-up without memory", p.setupWithout) || !run(t, version, "set-up with memory", p.setupWith(t)) {
 				return
 			}

@@ -310,9 +310,7 @@ def close():
     return {"rcs": [store.close()]}
 
 
-CALLS = {
-    f.__name__: f for f in (setup, put, get, ranges, sizes, exist, remove, replicas, copy, load, close)
-}
+CALLS = {f.__name__: f for f in (setup, put, get, ranges, sizes, exist, remove, replicas, copy, load, close)}
 # What the package writes to the standard output belongs to its log.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
