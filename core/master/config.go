@@ -27,6 +27,9 @@ type Config struct {
 	// PutDiscardTimeout is the age from which an unfinished put blocks no other put
 	// (put_start_discard_timeout_sec). Default 30 s.
 	PutDiscardTimeout time.Duration
+	// WriteGrace is how long clients of the master before this one may go on writing to memory that has no ledger. It is
+	// mounted again only then, or after LeaseTTL where that is longer.
+	WriteGrace time.Duration
 	// PutReleaseTimeout is the age from which the memory of an unfinished put is used
 	// again; a writer must have stopped by then (put_start_release_timeout_sec). Default
 	// 600 s, more than PutDiscardTimeout.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 	"path/filepath"
 
 	"go.uber.org/fx"
@@ -83,11 +84,15 @@ func provideService(lc fx.Lifecycle, cfg config.Config, p *plugins, cleaner *ope
 	return s, nil
 }
 
+// writeGrace is Config.WriteGrace: a transfer of upstream's clients ends within a minute.
+const writeGrace = time.Minute
+
 // FromConfig returns the settings of the master in its own terms.
 func FromConfig(c config.Master) Config {
 	out := DefaultConfig()
 	out.LeaseTTL, out.ProbeTTL, out.ClientTTL = c.LeaseTTL, c.ProbeLeaseTTL, c.ClientTTL
 	out.SegmentRetention = c.SegmentRetention
+	out.WriteGrace = writeGrace
 	out.PutDiscardTimeout, out.PutReleaseTimeout = c.PutStartDiscardTimeout, c.PutStartReleaseTimeout
 	out.MaxOpenPuts, out.MaxOpenRatio = c.MaxOpenPutsPerClient, c.MaxOpenRatioPerClient
 	out.EvictionRatio, out.EvictionHighWatermark = c.EvictionRatio, c.EvictionHighWatermarkRatio

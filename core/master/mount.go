@@ -78,7 +78,7 @@ func (s *Service) mount(ctx context.Context, op string, client model.ClientID, s
 }
 
 // outlived refuses to mount again what a client had mounted at the master before this one, as
-// long as its readers may have leases that this one knows nothing of: what they read must not
+// long as readers may have leases, and writers puts, that this one knows nothing of: their memory must not
 // be given to others meanwhile. That the client has mounted another segment since says nothing of
 // these. Called with the mounts locked.
 func (s *Service) outlived(op string, client model.ClientID, segs []model.Segment) error {
@@ -91,12 +91,14 @@ func (s *Service) outlived(op string, client model.ClientID, segs []model.Segmen
 	if op == opMount || left <= 0 || !slices.ContainsFunc(segs, func(seg model.Segment) bool { return !met(seg) }) {
 		return nil
 	}
-	return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the memory of client %s may be read for another %s under leases of the master before this one",
-		client, left.Round(time.Millisecond)), "try again then, as a node does by itself; default_kv_lease_ttl is how long a lease lasts")
+	return errs.WithHint(errs.New(errs.UnavailableInCurrentStatus, op, "the memory of client %s has no ledger, and clients of the master before this one may read and write there for another %s",
+		client, left.Round(time.Millisecond)), "try again then, as a node does by itself; reads last for default_kv_lease_ttl, and writes for %s", s.cfg.WriteGrace)
 }
 
-// young is how long leases of the master before this one may last.
-func (s *Service) young() time.Duration { return s.cfg.LeaseTTL - time.Duration(s.clock.Now()) }
+// young is how long leases and writes of clients of the master before this one may last.
+func (s *Service) young() time.Duration {
+	return max(s.cfg.LeaseTTL, s.cfg.WriteGrace) - time.Duration(s.clock.Now())
+}
 
 // mountAll is mount of a client that is known. Called with the mounts locked.
 func (s *Service) mountAll(ctx context.Context, op string, client model.ClientID, segs []model.Segment) error {

@@ -220,3 +220,20 @@ func TestAMountVouchesForNoOtherMemory(t *testing.T) {
 		require.Len(t, list, 3)
 	})
 }
+
+// TestMemoryWithoutALedgerWaitsForWriters: what a client had mounted before this master began is mounted again when no client of
+// before can read or write it; what it mounts anew is mounted at once.
+func TestMemoryWithoutALedgerWaitsForWriters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *master.Config) { c.LeaseTTL, c.WriteGrace = 10*time.Second, time.Minute })
+		old, fresh := segment(0, page), segment(1, page)
+		require.NoError(t, r.MountSegment(r.ctx, r.client, fresh))
+		require.NoError(t, r.RemountSegments(r.ctx, r.client, []model.Segment{fresh}))
+		for range 59 {
+			require.Equal(t, errs.UnavailableInCurrentStatus, errs.CodeOf(r.RemountSegments(r.ctx, r.client, []model.Segment{old, fresh})))
+			settled(time.Second)
+		}
+		settled(time.Second)
+		require.NoError(t, r.RemountSegments(r.ctx, r.client, []model.Segment{old, fresh}))
+	})
+}
