@@ -7,18 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fewFaults are the versions of which the short form kills masters and nodes.
-var fewFaults = []string{"0.3.10.post2", "0.3.13.post1"}
-
-// TestFaults: masters and nodes are killed under each version.
+// TestFaults: masters and nodes are killed under each version. The short form leaves out the masters, whose successors take the
+// memory of nodes only after a minute; TestMigration has one of them.
 func TestFaults(t *testing.T) {
 	for _, version := range versions {
-		if !full && !slices.Contains(fewFaults, version) {
-			continue
-		}
 		t.Run(version, func(t *testing.T) {
 			wheels(t)
-			run(t, version, "master killed", func(c *check) { masterKilled(c, version) })
+			if full {
+				run(t, version, "master killed", func(c *check) { masterKilled(c, version) })
+			}
 			run(t, version, "node killed", func(c *check) { nodeKilled(c, version) })
 		})
 	}

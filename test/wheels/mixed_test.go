@@ -13,7 +13,7 @@ import (
 
 // mixes are the versions whose nodes make a pool together with a store node of ours; the short form
 // takes the first mix.
-var mixes = [][]string{{"0.3.9", "0.3.13.post1"}, {"0.3.10.post2", "0.3.12.post1"}, {"0.3.11.post1", "0.3.13.post1"}, versions}
+var mixes = [][]string{{"0.3.9", "0.3.13.post1"}, {"0.3.10.post2", "0.3.12.post1"}, {"0.3.11.post1", "0.3.13.post1"}, every}
 
 // loads are the versions of the clients of each random load. A master of upstream serves its own
 // version only.
@@ -183,7 +183,7 @@ func loadTime(c *check) time.Duration {
 	if full {
 		return 10 * time.Minute
 	}
-	return 30 * time.Second
+	return 10 * time.Second
 }
 
 // unread is how many gets may fail since the client cannot read the answer: our master has to guess the
