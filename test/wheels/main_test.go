@@ -18,12 +18,12 @@ import (
 // every are the releases of the wheel, the oldest one first.
 var every = []string{"0.3.9", "0.3.10.post2", "0.3.11.post1", "0.3.12.post1", "0.3.13.post1"}
 
-// versions are those that are tested: the oldest and the newest one in the short form.
+// versions are those that are tested: two in the short form.
 var versions = func() []string {
 	if full {
 		return every
 	}
-	return []string{every[0], every[len(every)-1]}
+	return []string{"0.3.10.post2", "0.3.13.post1"}
 }()
 
 // since reports whether a version is as new as another one of versions.

@@ -13,7 +13,7 @@ import (
 
 // mixes are the versions whose nodes make a pool together with a store node of ours; the short form
 // takes the first mix.
-var mixes = [][]string{{"0.3.9", "0.3.13.post1"}, {"0.3.10.post2", "0.3.12.post1"}, {"0.3.11.post1", "0.3.13.post1"}, every}
+var mixes = [][]string{{"0.3.10.post2", "0.3.13.post1"}, {"0.3.9", "0.3.12.post1"}, {"0.3.11.post1", "0.3.13.post1"}, every}
 
 // loads are the versions of the clients of each random load. A master of upstream serves its own
 // version only.
