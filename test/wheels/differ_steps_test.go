@@ -79,8 +79,11 @@ func (h *history) segmentName(rt *rapid.T) string {
 // fits is a size for which there is always space.
 const fits = 100_000
 
-func size(rt *rapid.T) uint64 {
-	return rapid.SampledFrom([]uint64{1, 100, 100, 4096, fits, fits, 9 << 20, 17 << 20, 1 << 50, 0}).Draw(rt, "size")
+func (h *history) size(rt *rapid.T) uint64 {
+	if h.held {
+		return rapid.SampledFrom([]uint64{1, 100, 4096, fits, segmentSize + 1, 1 << 50, 0}).Draw(rt, "size")
+	}
+	return rapid.SampledFrom([]uint64{1, 100, 100, 4096, fits, fits, segmentSize / 16 * 9, segmentSize + 1, 1 << 50, 0}).Draw(rt, "size")
 }
 
 // config prefers all segments, in some order, so that both masters choose the same.
@@ -153,7 +156,7 @@ func (h *history) doRemount(rt *rapid.T) {
 	var q calls.ReMountSegmentRequest
 	q.Client = h.clients[who]
 	for i := range segments {
-		if i%2 == who && (h.mounted[i] || rapid.Bool().Draw(rt, "new")) {
+		if i%2 == who && (h.mounted[i] || !h.remounted[who] && rapid.Bool().Draw(rt, "new")) {
 			q.Segments = append(q.Segments, h.segment(i))
 		}
 	}
@@ -173,6 +176,9 @@ func (h *history) doUnmount(rt *rapid.T) {
 	}
 	if ask(h, calls.UnmountSegment, q, nil).Code == errs.OK && q.Segment == h.segment(i).ID {
 		h.mounted[i] = false
+	}
+	for _, o := range h.things {
+		o.changed = true
 	}
 	h.waitSwept()
 }
@@ -245,7 +251,7 @@ func (h *history) startedKey(key string, size uint64, r calls.Expected[[]calls.D
 }
 
 func (h *history) putRequest(rt *rapid.T) calls.PutStartRequest {
-	return calls.PutStartRequest{Client: h.client(rt), Key: h.key(rt), Size: size(rt), Config: h.config(rt), Tenant: tenant}
+	return calls.PutStartRequest{Client: h.client(rt), Key: h.key(rt), Size: h.size(rt), Config: h.config(rt), Tenant: tenant}
 }
 
 func (h *history) doPutStart(rt *rapid.T) {
@@ -282,11 +288,12 @@ func (h *history) doUpsert(rt *rapid.T) {
 // overwriting has upserts of objects that there are ask for what both masters do alike. Upstream's leaves the number of
 // replicas as it is if the size is the same, overwrites what is being read, and loses the object if there is no space for it.
 func (h *history) overwriting(c *calls.ReplicateConfig, keys []string, sizes []uint64) {
+	h.freeing()
 	was := 0
 	for i, k := range keys {
 		switch o := h.things[k]; {
 		case o == nil:
-		case sizes[i] > fits, o.large, o.copied, was != 0 && was != o.copies:
+		case sizes[i] > fits, o.large, o.changed, was != 0 && was != o.copies:
 			h.rt.Skip("the masters differ")
 		default:
 			was = o.copies
@@ -299,42 +306,24 @@ func (h *history) overwriting(c *calls.ReplicateConfig, keys []string, sizes []u
 }
 
 func (h *history) endRequest(rt *rapid.T) calls.PutEndRequest {
-	return calls.PutEndRequest{Client: h.client(rt), ObjectMeta: calls.ObjectMeta{Key: h.key(rt)}, Type: h.replicaType(rt), Tenant: tenant}
-}
-
-func (h *history) revokeRequest(rt *rapid.T) calls.PutRevokeRequest {
-	q := calls.PutRevokeRequest{Client: h.client(rt), Key: h.key(rt), Type: h.replicaType(rt), Tenant: tenant}
-	if o := h.things[q.Key]; o != nil && o.large {
-		rt.Skip("our master holds its memory")
+	q := calls.PutEndRequest{Client: h.client(rt), ObjectMeta: calls.ObjectMeta{Key: h.key(rt)}, Type: h.replicaType(rt), Tenant: tenant}
+	if h.wasCopied(q.Key) {
+		rt.Skip("some releases take it for the end of the copy")
 	}
 	return q
 }
 
+func (h *history) revokeRequest(rt *rapid.T) calls.PutRevokeRequest {
+	h.freeing()
+	return calls.PutRevokeRequest{Client: h.client(rt), Key: h.key(rt), Type: h.replicaType(rt), Tenant: tenant}
+}
+
 func (h *history) doPutEnd(rt *rapid.T) {
-	q := h.endRequest(rt)
-	ask(h, calls.PutEnd, q, h.blurEnd(q.Key))
+	ask(h, calls.PutEnd, h.endRequest(rt), nil)
 }
 
 func (h *history) doUpsertEnd(rt *rapid.T) {
-	q := h.endRequest(rt)
-	ask(h, calls.UpsertEnd, q, h.blurEnd(q.Key))
-}
-
-// blurEnd leaves out that upstream's master refuses to end again what is being copied.
-func (h *history) blurEnd(key string) func(*calls.Expected[calls.Void]) {
-	return func(r *calls.Expected[calls.Void]) {
-		if o := h.things[key]; o != nil && o.copied && r.Code == errs.InvalidWrite {
-			r.Code = errs.OK
-		}
-	}
-}
-
-func (h *history) blurEnds(list []calls.ObjectMeta) func(*[]calls.Expected[calls.Void]) {
-	return func(r *[]calls.Expected[calls.Void]) {
-		for i := range *r {
-			h.blurEnd(list[i].Key)(&(*r)[i])
-		}
-	}
+	ask(h, calls.UpsertEnd, h.endRequest(rt), nil)
 }
 
 func (h *history) doPutRevoke(rt *rapid.T)    { ask(h, calls.PutRevoke, h.revokeRequest(rt), nil) }
@@ -343,9 +332,9 @@ func (h *history) doUpsertRevoke(rt *rapid.T) { ask(h, calls.UpsertRevoke, h.rev
 func (h *history) batchStart(rt *rapid.T, f *calls.Call[calls.BatchPutStartRequest, []calls.Expected[[]calls.Descriptor]]) {
 	q := calls.BatchPutStartRequest{Client: h.client(rt), Keys: h.keys(rt, true), Config: h.config(rt), Tenant: tenant}
 	for range q.Keys {
-		q.Sizes = append(q.Sizes, size(rt))
+		q.Sizes = append(q.Sizes, h.size(rt))
 	}
-	if h.v > calls.V9 && rapid.IntRange(0, 9).Draw(rt, "sizes") == 0 {
+	if h.v >= calls.V12 && rapid.IntRange(0, 9).Draw(rt, "sizes") == 0 {
 		q.Sizes = append(q.Sizes, 100)
 	}
 	if f == calls.BatchUpsertStart {
@@ -362,34 +351,43 @@ func (h *history) batchStart(rt *rapid.T, f *calls.Call[calls.BatchPutStartReque
 func (h *history) doBatchPutStart(rt *rapid.T)    { h.batchStart(rt, calls.BatchPutStart) }
 func (h *history) doBatchUpsertStart(rt *rapid.T) { h.batchStart(rt, calls.BatchUpsertStart) }
 
+func (h *history) wasCopied(key string) bool { return h.things[key] != nil && h.things[key].copied }
+
 func (h *history) metas(rt *rapid.T) (list []calls.ObjectMeta) {
 	for _, k := range h.keys(rt, false) {
-		list = append(list, calls.ObjectMeta{Key: k})
+		if !h.wasCopied(k) {
+			list = append(list, calls.ObjectMeta{Key: k})
+		}
 	}
 	return list
 }
 
 func (h *history) doBatchPutEnd(rt *rapid.T) {
 	q := calls.BatchPutEndRequest{Client: h.client(rt), Objects: h.metas(rt), Type: h.replicaType(rt), Tenant: tenant}
-	ask(h, calls.BatchPutEnd, q, h.blurEnds(q.Objects))
+	ask(h, calls.BatchPutEnd, q, nil)
 }
 
 func (h *history) doBatchUpsertEnd(rt *rapid.T) {
 	q := calls.BatchUpsertEndRequest{Client: h.client(rt), Objects: h.metas(rt), Tenant: tenant}
-	ask(h, calls.BatchUpsertEnd, q, h.blurEnds(q.Objects))
+	ask(h, calls.BatchUpsertEnd, q, nil)
 }
 
-func (h *history) revocable(rt *rapid.T) []string {
-	return slices.DeleteFunc(h.keys(rt, false), func(k string) bool { return h.things[k] != nil && h.things[k].large })
+// freeing comes before what may free memory, which our master holds for as long as a client may be using it.
+func (h *history) freeing() {
+	for _, o := range h.things {
+		h.held = h.held || o.large
+	}
 }
 
 func (h *history) doBatchPutRevoke(rt *rapid.T) {
-	q := calls.BatchPutRevokeRequest{Client: h.client(rt), Keys: h.revocable(rt), Type: h.replicaType(rt), Tenant: tenant}
+	h.freeing()
+	q := calls.BatchPutRevokeRequest{Client: h.client(rt), Keys: h.keys(rt, false), Type: h.replicaType(rt), Tenant: tenant}
 	ask(h, calls.BatchPutRevoke, q, nil)
 }
 
 func (h *history) doBatchUpsertRevoke(rt *rapid.T) {
-	ask(h, calls.BatchUpsertRevoke, calls.BatchUpsertRevokeRequest{Client: h.client(rt), Keys: h.revocable(rt), Tenant: tenant}, nil)
+	h.freeing()
+	ask(h, calls.BatchUpsertRevoke, calls.BatchUpsertRevokeRequest{Client: h.client(rt), Keys: h.keys(rt, false), Tenant: tenant}, nil)
 }
 
 // Objects.
@@ -429,21 +427,25 @@ func (h *history) doGetByRegex(rt *rapid.T) {
 }
 
 func (h *history) doRemove(rt *rapid.T) {
+	h.freeing()
 	h.settled()
 	ask(h, calls.Remove, calls.RemoveRequest{Key: h.key(rt), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
 
 func (h *history) doBatchRemove(rt *rapid.T) {
+	h.freeing()
 	h.settled()
 	ask(h, calls.BatchRemove, calls.BatchRemoveRequest{Keys: h.keys(rt, false), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
 
 func (h *history) doRemoveByRegex(rt *rapid.T) {
+	h.freeing()
 	h.settled()
 	ask(h, calls.RemoveByRegex, calls.RemoveByRegexRequest{Key: h.regex(rt), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
 
 func (h *history) doRemoveAll(rt *rapid.T) {
+	h.freeing()
 	h.settled()
 	ask(h, calls.RemoveAll, calls.RemoveAllRequest{Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
@@ -453,7 +455,13 @@ func (h *history) doClear(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "one segment") {
 		q.Segment = h.segmentName(rt)
 	}
+	h.freeing()
 	h.settled()
+	for _, k := range q.Keys {
+		if o := h.things[k]; o != nil {
+			o.changed = true
+		}
+	}
 	ask(h, calls.BatchReplicaClear, q, func(r *calls.Expected[[]string]) {
 		if len(r.Value) == 0 {
 			r.Value = nil
@@ -478,6 +486,7 @@ func (h *history) doCopyStart(rt *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(rt, "targets") {
 		q.Targets = append(q.Targets, h.segmentName(rt))
 	}
+	q.Targets = distinct(q.Targets)
 	r := ask(h, calls.CopyStart, q, func(r *calls.Expected[calls.CopyStartResponse]) {
 		r.Code = h.blurCopy(r.Code)
 		blurOne(&r.Value.Source)
@@ -496,10 +505,19 @@ func (h *history) blurCopy(c errs.Code) errs.Code {
 	return c
 }
 
+func distinct(names []string) (out []string) {
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // copied remembers that an object may lie in several segments.
 func (h *history) copied(key string) {
 	if o := h.things[key]; o != nil {
-		o.copied = true
+		o.copied, o.changed = true, true
 	}
 }
 
@@ -507,6 +525,7 @@ func blurOne(d *calls.Descriptor) { d.ID, d.Buffer.Address = 0, 0 }
 
 func (h *history) doMoveStart(rt *rapid.T) {
 	q := calls.MoveStartRequest{Client: h.client(rt), Key: h.key(rt), Tenant: tenant, Source: h.segmentName(rt), Target: h.segmentName(rt)}
+	h.freeing()
 	r := ask(h, calls.MoveStart, q, func(r *calls.Expected[calls.MoveStartResponse]) {
 		r.Code = h.blurCopy(r.Code)
 		blurOne(&r.Value.Source)

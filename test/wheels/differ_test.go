@@ -99,6 +99,7 @@ type history struct {
 	clients   []model.ClientID
 	mounted   [segments]bool
 	remounted [2]bool
+	held      bool // the memory of a large object may be free at one master and held at the other
 	things    map[string]*thing
 	tasks     [][2]model.UUID // theirs and ours
 	grants    []grant
@@ -126,9 +127,10 @@ func codesOf(a, b any) string {
 
 // thing is what a history remembers of the object of a key, so as not to ask what may be answered differently.
 type thing struct {
-	copies int  // that its put made
-	copied bool // later
-	large  bool // it takes more than half a segment
+	copies  int  // that its put made
+	copied  bool // there was a copy or move of it
+	changed bool // how many it has is not known
+	large   bool // it takes more than half a segment
 }
 
 // grant is a call that may have granted leases.
@@ -169,11 +171,12 @@ func (h *history) name(i int) string {
 	return fmt.Sprintf("10.%d.%d.%d:12345", h.serial>>8, h.serial&255, i+1)
 }
 
-const segmentSize = 16 << 20
+// segmentSize is large, since small objects of different sizes lie apart in a segment of our master.
+const segmentSize = 16 << 30
 
 func (h *history) segment(i int) calls.Segment {
 	return calls.Segment{
-		ID: model.UUID{Hi: h.serial, Lo: uint64(i + 1)}, Name: h.name(i), Base: (h.serial*8 + uint64(i) + 1) << 30, Size: segmentSize,
+		ID: model.UUID{Hi: h.serial, Lo: uint64(i + 1)}, Name: h.name(i), Base: (h.serial*4 + uint64(i) + 1) << 34, Size: segmentSize,
 		Endpoint: fmt.Sprintf("10.%d.%d.%d:15000", h.serial>>8, h.serial&255, i+1), Protocol: "tcp",
 	}
 }
