@@ -471,7 +471,7 @@ func (h *history) doRemoveAll(rt *rapid.T) {
 }
 
 func (h *history) doClear(rt *rapid.T) {
-	q := calls.BatchReplicaClearRequest{Keys: h.keys(rt, false), Client: h.client(rt)}
+	q := calls.BatchReplicaClearRequest{Keys: slices.DeleteFunc(h.keys(rt, false), h.wasCopied), Client: h.client(rt)}
 	if rapid.Bool().Draw(rt, "one segment") {
 		q.Segment = h.segmentName(rt)
 	}
@@ -565,6 +565,9 @@ func (h *history) doCopyEnd(rt *rapid.T) {
 
 // readable has no task made for an object that is being written, for which our master makes none.
 func (h *history) readable(rt *rapid.T, key string) {
+	if h.wasCopied(key) {
+		rt.Skip("may be being written")
+	}
 	h.granting(func() {
 		if ask(h, calls.GetReplicaList, calls.GetReplicaListRequest{Key: key, Tenant: tenant}, blurReplicas).Code == errs.ReplicaIsNotReady {
 			rt.Skip("being written")
