@@ -68,7 +68,7 @@ func TestWritersAreToldApart(t *testing.T) {
 	require.Equal(t, one(errs.IllegalClient), errCodes(got))
 	got, err = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k", "none", ""}))
 	require.NoError(t, err)
-	require.Equal(t, []errs.Code{errs.OK, errs.ObjectNotFound, errs.InvalidParams}, errCodes(got))
+	require.Equal(t, []errs.Code{errs.OK, errs.ObjectNotFound, errs.ObjectNotFound}, errCodes(got))
 	require.Empty(t, r.alloc.Live(), "revoking frees the memory")
 	r.put("k")
 	got, err = r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k"}))

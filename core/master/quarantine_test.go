@@ -59,7 +59,7 @@ func TestWhatIndeterminateRevokeRefuses(t *testing.T) {
 	got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"mine"}, page), model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	put := got[0].Value[0].ID
-	require.Equal(t, []errs.Code{errs.ObjectNotFound, errs.InvalidWrite, errs.InvalidWrite, errs.InvalidParams},
+	require.Equal(t, []errs.Code{errs.ObjectNotFound, errs.InvalidWrite, errs.InvalidWrite, errs.ObjectNotFound},
 		r.quarantine(model.RevokeItem{Key: "unknown"}, model.RevokeItem{Key: "done"}, model.RevokeItem{Key: "mine", Put: put + 1}, model.RevokeItem{}))
 	other, err := r.PutRevoke(r.ctx, model.Caller{Client: model.UUID{Hi: 9}}, []model.RevokeItem{{Key: "mine", Put: put, Quarantined: true}})
 	require.NoError(t, err)

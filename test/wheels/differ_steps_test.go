@@ -80,11 +80,16 @@ func (h *history) segmentName(rt *rapid.T) string {
 // fits is a size for which there is always space.
 const fits = 100_000
 
+// size is one that fits, one that fits nowhere, or once in a history one that takes half a segment: where another does not
+// fit, our master evicts, and it holds memory that a client may be using.
 func (h *history) size(rt *rapid.T) uint64 {
-	if h.held {
-		return rapid.SampledFrom([]uint64{1, 100, 4096, fits, segmentSize + 1, 1 << 50, 0}).Draw(rt, "size")
+	sizes := []uint64{1, 100, 4096, fits, fits, segmentSize + 1, 1 << 50, 0}
+	if !h.large {
+		sizes = append(sizes, segmentSize/16*9)
 	}
-	return rapid.SampledFrom([]uint64{1, 100, 100, 4096, fits, fits, segmentSize / 16 * 9, segmentSize + 1, 1 << 50, 0}).Draw(rt, "size")
+	n := rapid.SampledFrom(sizes).Draw(rt, "size")
+	h.large = h.large || n == segmentSize/16*9
+	return n
 }
 
 // config prefers all segments, in some order, so that both masters choose the same.
@@ -250,9 +255,9 @@ func (h *history) doStatus(rt *rapid.T) {
 // Puts.
 
 // startedKey remembers what a put made of a key.
-func (h *history) startedKey(key string, size uint64, r calls.Expected[[]calls.Descriptor]) {
+func (h *history) startedKey(key string, c *calls.ReplicateConfig, r calls.Expected[[]calls.Descriptor]) {
 	if r.Code == errs.OK {
-		h.things[key] = &thing{copies: len(r.Value), large: size > segmentSize/2}
+		h.things[key] = &thing{copies: len(r.Value), grouped: c.Groups.Present}
 	}
 }
 
@@ -262,20 +267,20 @@ func (h *history) putRequest(rt *rapid.T) calls.PutStartRequest {
 
 func (h *history) doPutStart(rt *rapid.T) {
 	q := h.putRequest(rt)
-	h.startedKey(q.Key, q.Size, ask(h, calls.PutStart, q, blurStarted))
+	h.startedKey(q.Key, &q.Config, ask(h, calls.PutStart, q, blurStarted))
 }
 
 func (h *history) doUpsertStart(rt *rapid.T) {
 	q := h.putRequest(rt)
 	h.overwriting(&q.Config, []string{q.Key}, []uint64{q.Size})
-	h.startedKey(q.Key, q.Size, ask(h, calls.UpsertStart, q, blurStarted))
+	h.startedKey(q.Key, &q.Config, ask(h, calls.UpsertStart, q, blurStarted))
 }
 
 // doPut puts as most clients do.
 func (h *history) doPut(rt *rapid.T) {
 	q := calls.PutStartRequest{Client: h.clients[rapid.IntRange(0, 1).Draw(rt, "client")], Key: h.keyOf(rapid.IntRange(0, keys-1).Draw(rt, "key")), Size: 1000, Config: h.config(rt), Tenant: tenant}
 	r := ask(h, calls.PutStart, q, blurStarted)
-	h.startedKey(q.Key, q.Size, r)
+	h.startedKey(q.Key, &q.Config, r)
 	if r.Code == errs.OK {
 		ask(h, calls.PutEnd, calls.PutEndRequest{Client: q.Client, ObjectMeta: calls.ObjectMeta{Key: q.Key}, Tenant: tenant}, nil)
 	}
@@ -285,21 +290,21 @@ func (h *history) doUpsert(rt *rapid.T) {
 	q := calls.PutStartRequest{Client: h.clients[rapid.IntRange(0, 1).Draw(rt, "client")], Key: h.keyOf(rapid.IntRange(0, keys-1).Draw(rt, "key")), Size: 1000, Config: h.config(rt), Tenant: tenant}
 	h.overwriting(&q.Config, []string{q.Key}, []uint64{q.Size})
 	r := ask(h, calls.UpsertStart, q, blurStarted)
-	h.startedKey(q.Key, q.Size, r)
+	h.startedKey(q.Key, &q.Config, r)
 	if r.Code == errs.OK {
 		ask(h, calls.UpsertEnd, calls.PutEndRequest{Client: q.Client, ObjectMeta: calls.ObjectMeta{Key: q.Key}, Tenant: tenant}, nil)
 	}
 }
 
 // overwriting has upserts of objects that there are ask for what both masters do alike. Upstream's leaves the number of
-// replicas as it is if the size is the same, overwrites what is being read, and loses the object if there is no space for it.
+// replicas as it is if the size is the same, overwrites what is being read, loses the object if there is no space for it, and
+// leaves an object in its group if none is named.
 func (h *history) overwriting(c *calls.ReplicateConfig, keys []string, sizes []uint64) {
-	h.freeing()
 	was := 0
 	for i, k := range keys {
 		switch o := h.things[k]; {
 		case o == nil:
-		case sizes[i] > fits, o.large, o.changed, was != 0 && was != o.copies:
+		case sizes[i] > fits, o.changed, o.grouped, was != 0 && was != o.copies:
 			h.rt.Skip("the masters differ")
 		default:
 			was = o.copies
@@ -320,7 +325,6 @@ func (h *history) endRequest(rt *rapid.T) calls.PutEndRequest {
 }
 
 func (h *history) revokeRequest(rt *rapid.T) calls.PutRevokeRequest {
-	h.freeing()
 	return calls.PutRevokeRequest{Client: h.client(rt), Key: h.key(rt), Type: h.replicaType(rt), Tenant: tenant}
 }
 
@@ -347,10 +351,7 @@ func (h *history) batchStart(rt *rapid.T, f *calls.Call[calls.BatchPutStartReque
 		h.overwriting(&q.Config, q.Keys, q.Sizes)
 	}
 	for i, r := range ask(h, f, q, each(blurStarted)) {
-		if i >= len(q.Sizes) {
-			break
-		}
-		h.startedKey(q.Keys[i], q.Sizes[i], r)
+		h.startedKey(q.Keys[i], &q.Config, r)
 	}
 }
 
@@ -378,21 +379,12 @@ func (h *history) doBatchUpsertEnd(rt *rapid.T) {
 	ask(h, calls.BatchUpsertEnd, q, nil)
 }
 
-// freeing comes before what may free memory, which our master holds for as long as a client may be using it.
-func (h *history) freeing() {
-	for _, o := range h.things {
-		h.held = h.held || o.large
-	}
-}
-
 func (h *history) doBatchPutRevoke(rt *rapid.T) {
-	h.freeing()
 	q := calls.BatchPutRevokeRequest{Client: h.client(rt), Keys: h.keys(rt, false), Type: h.replicaType(rt), Tenant: tenant}
 	ask(h, calls.BatchPutRevoke, q, nil)
 }
 
 func (h *history) doBatchUpsertRevoke(rt *rapid.T) {
-	h.freeing()
 	ask(h, calls.BatchUpsertRevoke, calls.BatchUpsertRevokeRequest{Client: h.client(rt), Keys: h.keys(rt, false), Tenant: tenant}, nil)
 }
 
@@ -433,7 +425,6 @@ func (h *history) doGetByRegex(rt *rapid.T) {
 }
 
 func (h *history) doRemove(rt *rapid.T) {
-	h.freeing()
 	h.settled()
 	q := calls.RemoveRequest{Key: h.key(rt), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}
 	ask(h, calls.Remove, q, func(r *calls.Expected[calls.Void]) { r.Code = h.blurRemove(q.Key, r.Code) })
@@ -448,7 +439,6 @@ func (h *history) blurRemove(key string, c errs.Code) errs.Code {
 }
 
 func (h *history) doBatchRemove(rt *rapid.T) {
-	h.freeing()
 	h.settled()
 	q := calls.BatchRemoveRequest{Keys: h.keys(rt, false), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}
 	ask(h, calls.BatchRemove, q, func(r *[]calls.Expected[calls.Void]) {
@@ -459,13 +449,11 @@ func (h *history) doBatchRemove(rt *rapid.T) {
 }
 
 func (h *history) doRemoveByRegex(rt *rapid.T) {
-	h.freeing()
 	h.settled()
 	ask(h, calls.RemoveByRegex, calls.RemoveByRegexRequest{Key: h.regex(rt), Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
 
 func (h *history) doRemoveAll(rt *rapid.T) {
-	h.freeing()
 	h.settled()
 	ask(h, calls.RemoveAll, calls.RemoveAllRequest{Force: rapid.Bool().Draw(rt, "force"), Tenant: tenant}, nil)
 }
@@ -475,7 +463,6 @@ func (h *history) doClear(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "one segment") {
 		q.Segment = h.segmentName(rt)
 	}
-	h.freeing()
 	h.settled()
 	for _, k := range q.Keys {
 		if o := h.things[k]; o != nil {
@@ -545,7 +532,6 @@ func blurOne(d *calls.Descriptor) { d.ID, d.Buffer.Address = 0, 0 }
 
 func (h *history) doMoveStart(rt *rapid.T) {
 	q := calls.MoveStartRequest{Client: h.client(rt), Key: h.key(rt), Tenant: tenant, Source: h.segmentName(rt), Target: h.segmentName(rt)}
-	h.freeing()
 	r := ask(h, calls.MoveStart, q, func(r *calls.Expected[calls.MoveStartResponse]) {
 		r.Code = h.blurCopy(r.Code)
 		blurOne(&r.Value.Source)

@@ -87,7 +87,7 @@ type history struct {
 	mounted   [segments]bool
 	remounted [2]bool // a client is known to upstream's master once it has remounted
 	things    map[string]*thing
-	held      bool            // the memory of a large object may be free at one master and held at the other
+	large     bool            // an object that takes half a segment has been put
 	tasks     [][2]model.UUID // theirs and ours
 	fetched   []model.UUID    // theirs
 	grants    []grant
@@ -101,7 +101,7 @@ type thing struct {
 	copies  int  // that its put made
 	copied  bool // there was a copy or move of it
 	changed bool // how many it has is not known
-	large   bool // it takes more than half a segment
+	grouped bool // an upsert has to name its group
 }
 
 // grant is a call that may have granted leases.

@@ -220,7 +220,8 @@ func TestConfigurations(t *testing.T) {
 		if v >= calls.V11 {
 			c.put("typed", 10, calls.ReplicateConfig{DataType: 2})
 			require.Equal(t, model.DataTensor, story("typed").DataType)
-			require.Equal(t, errs.InvalidParams, c.start("typed badly", 10, calls.ReplicateConfig{DataType: 200}).Code)
+			c.put("typed otherwise", 10, calls.ReplicateConfig{DataType: 200})
+			require.Equal(t, model.DataUnknown, story("typed otherwise").DataType)
 			require.Equal(t, errs.InvalidParams, c.start("nof", 10, calls.ReplicateConfig{NoFReplicas: 1}).Code)
 		}
 		if v >= calls.V12 {
