@@ -45,10 +45,10 @@ func addTasks(t table) {
 		kind        model.CopyKind
 	}{{calls.CopyEnd, calls.CopyRevoke, model.CopyObject}, {calls.MoveEnd, calls.MoveRevoke, model.MoveObject}} {
 		serve(t, f.end, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
-			return void(v, s.master.CopyEnd(ctx, caller(q.Client, q.Tenant), f.kind, q.Key))
+			return void(v, s.copyDone(ctx, q, f.kind, s.master.CopyEnd))
 		})
 		serve(t, f.revoke, func(s *Service, ctx context.Context, v calls.Version, q *calls.CopyEndRequest) calls.Expected[calls.Void] {
-			return void(v, s.master.CopyRevoke(ctx, caller(q.Client, q.Tenant), f.kind, q.Key))
+			return void(v, s.copyDone(ctx, q, f.kind, s.master.CopyRevoke))
 		})
 	}
 }
@@ -148,6 +148,9 @@ func payload(v calls.Version, spec *model.TaskSpec) (string, error) {
 
 func (s *Service) copyStart(ctx context.Context, kind model.CopyKind, q *calls.CopyStartRequest) (calls.CopyStartResponse, error) {
 	const op = "upstream: copy start"
+	if err := model.ValidateSought(q.Key); err != nil && len(q.Targets) == 0 {
+		return calls.CopyStartResponse{}, errs.Wrap(errs.CodeOf(err), op, err)
+	}
 	who := caller(q.Client, q.Tenant)
 	plan, err := s.master.CopyStart(ctx, who, kind, q.Key, q.Source, distinct(q.Targets))
 	if errs.Is(err, errs.ReplicaIsNotReady) { // To upstream, a replica that cannot be copied is none.
@@ -170,6 +173,14 @@ func (s *Service) copyStart(ctx context.Context, kind model.CopyKind, q *calls.C
 		s.log.Warn("a copy that an upstream client cannot make could not be taken back; the master gives it up by its timeout", "key", q.Key, "error", err)
 	}
 	return calls.CopyStartResponse{}, errs.New(errs.ReplicaIsNotReady, op, "upstream's clients cannot copy %q from or to there", q.Key)
+}
+
+// copyDone ends or revokes a copy or move. Of an empty key there is none, whoever asks.
+func (s *Service) copyDone(ctx context.Context, q *calls.CopyEndRequest, kind model.CopyKind, do func(context.Context, model.Caller, model.CopyKind, model.Key) error) error {
+	if err := model.ValidateSought(q.Key); err != nil {
+		return errs.Wrap(errs.CodeOf(err), "upstream: end of a copy", err)
+	}
+	return do(ctx, caller(q.Client, q.Tenant), kind, q.Key)
 }
 
 // distinct returns the different ones of the names that a client gives.
