@@ -40,6 +40,9 @@ var wireOf = map[string]calls.Version{
 // docs/compatibility/upstream-clients.md says. MOONCAKE_INTEROP_HISTORIES is how many histories
 // each version has.
 func TestSameAnswers(t *testing.T) {
+	if !full {
+		t.Skip("make interop compares the answers of both masters")
+	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			wheels(t)
