@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 	"path/filepath"
+	"time"
 
 	"go.uber.org/fx"
 
