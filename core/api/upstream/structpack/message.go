@@ -109,7 +109,7 @@ func Append[T any](out []byte, s *Schema, literal bool, value *T, walk func(*T, 
 		if need <= class {
 			return c.buf, nil
 		}
-		class, out = need, c.buf[:len(out)] // Once more, with wider counts.
+		class, out = need, c.buf[:len(out)] // Again, with wider counts.
 	}
 }
 
