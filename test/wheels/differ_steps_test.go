@@ -224,7 +224,7 @@ func (h *history) doPing(rt *rapid.T) {
 	q := calls.PingRequest{Client: h.client(rt)}
 	ask(h, calls.Ping, q, func(r *calls.Expected[calls.PingResponse]) {
 		r.Value.View = 0
-		// Ours knows a client that has mounted. Upstream's has it mount again.
+		// Ours knows a client that has mounted. Upstream's has it remount.
 		if i := slices.Index(h.clients, q.Client); i < 2 && !h.remounted[i] && r.Value.Status == calls.ClientNeedRemount {
 			r.Value.Status = calls.ClientOK
 		}

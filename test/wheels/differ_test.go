@@ -24,7 +24,7 @@ const (
 	// tenant is what clients send that are given none.
 	tenant = "default"
 	// histories is how many histories a version has by default, manyHistories in the long tests.
-	histories, manyHistories = 10, 1000
+	histories, manyHistories = 10, 100
 	// shortLease is long enough for a history to meet leases, and short enough to wait for their end.
 	shortLease = 400 * time.Millisecond
 	// margin is how far two masters may be apart in time.

@@ -190,10 +190,8 @@ var other = map[string]string{
 	"promo PromotionAllocStart":    "no object lies on the disk of a client",
 	"promo NotifyPromotionSuccess": "no object lies on the disk of a client",
 	"scan CopyEnd":                 "no client has the identifier zero",
-	"scan CopyRevoke":              "no client has the identifier zero",
 	"scan CopyStart":               "no client has the identifier zero",
 	"scan MoveEnd":                 "no client has the identifier zero",
-	"scan MoveRevoke":              "no client has the identifier zero",
 	"scan MountLocalDiskSegment":   "upstream's master had offload switched off",
 	"scan OffloadObjectHeartbeat":  "upstream's master had offload switched off",
 }

@@ -110,6 +110,14 @@ func TestTasks(t *testing.T) {
 				calls.CopyStartRequest{Client: node(0), Key: key, Tenant: "default", Source: nameOf(0), Targets: []string{nameOf(1)}}).Code)
 			require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.MoveEnd, calls.MoveEndRequest{Client: node(0), Key: key, Tenant: "default"}).Code)
 		}
+		require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.CreateCopyTask, calls.CreateCopyTaskRequest{Key: "none", Tenant: "default", Targets: []string{"none"}}).Code)
+		require.Equal(t, errs.InvalidParams, ask(p, v, calls.CreateCopyTask, calls.CreateCopyTaskRequest{Tenant: "default"}).Code)
+		require.Equal(t, errs.ObjectNotFound, ask(p, v, calls.CopyStart, calls.CopyStartRequest{}).Code)
+		c.start("written", 10, calls.ReplicateConfig{PreferredSegment: nameOf(0)})
+		twice := calls.CopyStartRequest{Client: node(0), Key: "written", Tenant: "default", Source: nameOf(0), Targets: []string{nameOf(1), nameOf(1)}}
+		require.Equal(t, errs.ReplicaNotFound, ask(p, v, calls.CopyStart, twice).Code)
+		require.Equal(t, errs.OK, c.end("written"))
+		require.Len(t, ask(p, v, calls.CopyStart, twice).Value.Targets, 1)
 		require.Equal(t, errs.InvalidParams, ask(p, v, calls.MoveStart, calls.MoveStartRequest{Client: node(0), Key: "k", Tenant: "default", Source: nameOf(0), Target: nameOf(0)}).Code)
 	})
 }
