@@ -189,9 +189,6 @@ var other = map[string]string{
 	"p2p Remove k1":                "a lookup protects for as long as a read, which is 10 s, not 5",
 	"promo PromotionAllocStart":    "no object lies on the disk of a client",
 	"promo NotifyPromotionSuccess": "no object lies on the disk of a client",
-	"scan CopyEnd":                 "no client has the identifier zero",
-	"scan CopyStart":               "no client has the identifier zero",
-	"scan MoveEnd":                 "no client has the identifier zero",
 	"scan MountLocalDiskSegment":   "upstream's master had offload switched off",
 	"scan OffloadObjectHeartbeat":  "upstream's master had offload switched off",
 }
