@@ -98,17 +98,17 @@ func (g *Guard) EndWrite(id transport.WriteID) {
 }
 
 // Land returns when all bytes have arrived of the puts whose writers ended them without waiting for that
-// (Unacknowledged). Bytes that have not arrived after the grace are lost, and their puts may write no more.
-func (g *Guard) Land(ctx context.Context, grace time.Duration) {
+// (Unacknowledged). It returns the puts of which some have not arrived after the grace; these may write no more.
+func (g *Guard) Land(ctx context.Context, grace time.Duration) (lost []Put) {
 	landed := g.landing()
 	if landed == nil {
-		return
+		return nil
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-landed:
-		return
+		return nil
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -116,9 +116,11 @@ func (g *Guard) Land(ctx context.Context, grace time.Duration) {
 	defer g.mu.Unlock()
 	for p, u := range g.puts {
 		if u.late {
+			lost = append(lost, p)
 			g.end(p, false)
 		}
 	}
+	return lost
 }
 
 // landing returns a channel that is closed when no put is late, nil if none is now.

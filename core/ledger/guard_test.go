@@ -468,7 +468,7 @@ func TestBytesThatAreLost(t *testing.T) {
 		g, commit := ended(t)
 		commit(unsure)
 		began := time.Now()
-		g.Land(t.Context(), time.Second)
+		require.Len(t, g.Land(t.Context(), time.Second), 1)
 		require.Equal(t, time.Second, time.Since(began))
 		require.Zero(t, g.BeginWrite(64, 16, &writer{}))
 		require.Empty(t, g.puts)
@@ -478,7 +478,7 @@ func TestBytesThatAreLost(t *testing.T) {
 		commit(unsure)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		g.Land(ctx, time.Hour)
+		require.Len(t, g.Land(ctx, time.Hour), 1)
 		require.Empty(t, g.puts)
 	})
 }

@@ -26,7 +26,7 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 		before      objects.Handle
 	)
 	if caller.Upstream {
-		defer s.land(ctx, c, items, out)()
+		defer s.land(ctx, op, c, items, out)()
 	}
 	for i, it := range items {
 		if out[i] = soughtKey(op, it.Key); out[i] == nil {
@@ -62,9 +62,9 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 }
 
 // land keeps the objects of puts that end from readers. The function that it returns has the nodes confirm that all bytes of
-// those that have ended have arrived, which the writers do not know, and then lets them be read. A node that does not
-// confirm in time is silent.
-func (s *Service) land(ctx context.Context, c scope, items []model.EndItem, failed []error) (confirm func()) {
+// those that have ended have arrived, which the writers do not know, and then lets them be read. The objects are removed, and
+// their ends fail, if a node does not confirm in time.
+func (s *Service) land(ctx context.Context, op string, c scope, items []model.EndItem, failed []error) (confirm func()) {
 	names := make([]string, len(items))
 	for i := range items {
 		names[i] = c.name(items[i].Key)
@@ -82,9 +82,20 @@ func (s *Service) land(ctx context.Context, c scope, items []model.EndItem, fail
 				}
 			}
 		}
-		if m, err := s.await(ctx, touched); m != nil {
-			s.log.Debug("a node did not confirm the end of puts", "segment", m.Name, "error", err)
+		late, err := s.await(ctx, touched)
+		if late == nil {
+			return
 		}
+		var bin objects.Bin
+		s.pool.Enter()
+		for i, name := range names {
+			if failed[i] == nil {
+				failed[i] = lateError(op, late, err)
+				s.table.Remove(name, s.clock.Now(), true, &bin)
+			}
+		}
+		s.reclaim(ctx, &bin, history.PutRevoked, true)
+		s.pool.Leave()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -24,6 +25,8 @@ const (
 	// lateGrace is how long the node waits for bytes that are on their way when a put has ended whose writer did not wait for
 	// them. It is less than the time for which the master waits.
 	lateGrace = 500 * time.Millisecond
+	// giveUpTimeout bounds the call that removes objects whose bytes did not come, and is part of that time.
+	giveUpTimeout = 300 * time.Millisecond
 	// strayGrace is how long a write into memory of a put that is gone may go on before it is cut.
 	strayGrace = 100 * time.Millisecond
 	// strayTimeout bounds the wait for such writes, and tierPatience that for a tier to forget, before the node goes on without
@@ -299,7 +302,7 @@ func (n *Node) settle(ctx context.Context, s *segment) error {
 	if s.tier != nil {
 		settle, patience = s.tier.disk.Settle, tierPatience
 	} else if s.Protocol == "tcp" && slices.Contains(n.engine.Guarding(), s.Protocol) { // Others write when they say so.
-		s.guard.Land(ctx, lateGrace)
+		n.giveUp(ctx, s, s.guard.Land(ctx, lateGrace))
 	}
 	call, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -309,6 +312,26 @@ func (n *Node) settle(ctx context.Context, s *segment) error {
 			"segment", s.Name, "error", err)
 	}
 	return errs.Wrap(errs.UnavailableInCurrentStatus, "store node: segment "+s.ID.String(), err)
+}
+
+// giveUp removes the objects of puts whose bytes did not all arrive, before the master hears that the puts have ended here and
+// lets them be read.
+func (n *Node) giveUp(ctx context.Context, s *segment, lost []ledger.Put) {
+	byTenant := map[model.Tenant][]model.Key{}
+	for _, p := range lost {
+		if e, ok, err := s.ledger.Find(p); ok && err == nil {
+			if tenant, key, ok := model.SplitKey(e.Name); ok {
+				byTenant[tenant] = append(byTenant[tenant], key)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, giveUpTimeout)
+	defer cancel()
+	for tenant, keys := range byTenant {
+		_, err := n.masterOf(s).Remove(ctx, model.Caller{Client: n.session.ID(), Tenant: tenant}, keys, true)
+		n.deps.Log.Warn("objects are removed of which bytes did not arrive: their writer ended the puts without waiting for that, as upstream's clients up to 0.3.11 do",
+			"segment", s.Name, "keys", len(keys), "first", store.Quote(keys[0]), "after", lateGrace, "error", err)
+	}
 }
 
 // acknowledge lets the master know that the ledger of a segment has a batch, once the segment has settled. Otherwise the
