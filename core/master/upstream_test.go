@@ -283,8 +283,14 @@ func TestUpstreamObjectsAreReadWhenTheirBytesAreThere(t *testing.T) {
 				}
 				time.Sleep(wait)
 				synctest.Wait()
-				require.True(t, ended && copied)
+				require.Equal(t, confirms, ended)
+				require.Equal(t, confirms, copied)
 				got, code := r.getBy(upstream(2), "k")
+				if !confirms {
+					require.Equal(t, errs.ObjectNotFound, code, "bytes may be missing")
+					k.leave()
+					return
+				}
 				require.Equal(t, errs.OK, code)
 				require.Len(t, got, 1)
 				require.Equal(t, model.Checksum{}, r.checksum("k"))
