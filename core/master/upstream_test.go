@@ -246,7 +246,7 @@ func TestObjectsWithoutAChecksumAreCounted(t *testing.T) {
 }
 
 // An object of a client of upstream is read only once the node has confirmed that its bytes have arrived, and its put ends then.
-// A node that does not confirm delays it for a second.
+// If the node does not confirm within a second, the end fails and the object is removed.
 func TestUpstreamObjectsAreReadWhenTheirBytesAreThere(t *testing.T) {
 	for name, confirms := range map[string]bool{"the node confirms": true, "the node is silent": false} {
 		t.Run(name, func(t *testing.T) {
