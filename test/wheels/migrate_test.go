@@ -1,6 +1,7 @@
 package wheels
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -18,7 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
-// guide is docs/migrate.md: its commands by the headings that they stand under, in order.
+// guide is docs/migrate.md: its commands by the headings that they stand under, in order, with other ports.
 type guide struct {
 	commands map[string][]string
 	env      []string
@@ -29,10 +30,11 @@ var (
 	blocks   = regexp.MustCompile("(?s)```sh\n(.*?)```")
 )
 
-func readGuide(t testing.TB) *guide {
+func readGuide(t testing.TB, rpc, metrics string) *guide {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/migrate.md")
 	require.NoError(t, err)
+	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("50051"), []byte(rpc)), []byte("9003"), []byte(metrics))
 	g := &guide{commands: map[string][]string{}}
 	at := headings.FindAllSubmatchIndex(text, -1)
 	for i, h := range at {
@@ -80,8 +82,8 @@ func migrate(c *check, version string) {
 		require.NoError(c, os.Symlink(filepath.Join(bin, "mooncake"), filepath.Join(ours, name)))
 	}
 	rpc := strconv.Itoa(ports[0])
-	g := readGuide(c)
-	g.env = append(environ(version), "OURS="+ours, "UPSTREAM="+environment(version), "RPC_PORT="+rpc, "METRICS_PORT="+strconv.Itoa(ports[1]))
+	g := readGuide(c, rpc, strconv.Itoa(ports[1]))
+	g.env = append(environ(version), "OURS="+ours, "UPSTREAM="+environment(version))
 	c.Cleanup(func() { // The programs of the guide run in the background.
 		_ = exec.Command("pkill", "-KILL", "-f", "--", "--rpc_port="+rpc).Run()
 		_ = exec.Command("pkill", "-KILL", "-f", "--", "--master_server_address 127.0.0.1:"+rpc).Run()
