@@ -53,7 +53,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add(append(bytes.Clone(one), one[:19]...), uint16(30))
 	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
 		if foreign.FromClient(b) != foreign.CoroRPC {
-			t.Skip()
+			t.Skip("bytes of another protocol, which Split hands to another server")
 		}
 		for at := 0; at+requestHeader <= len(b); { // Every function is echo.
 			binary.LittleEndian.PutUint32(b[at+8:], fnEcho)
@@ -95,7 +95,7 @@ func FuzzRequests(f *testing.F) {
 		sort.Strings(got)
 		sort.Strings(answers)
 		if large && !sawLarge {
-			t.Skip() // A reset for what was not read may come first.
+			t.Skip("a reset for what was not read may come before the answer")
 		}
 		require.Equal(t, answers, got)
 		require.Equal(t, large, sawLarge)
