@@ -133,6 +133,7 @@ func newSimulation(t *testing.T, seed uint64, done *totals) (*simulation, *rand.
 		calm: []time.Duration{2 * time.Second, 12 * time.Second}[shape.IntN(2)],
 		ttl:  []time.Duration{5 * time.Second, 15 * time.Second}[shape.IntN(2)],
 	}
+	s.history.memory = s.memory
 	leases := rand.New(rand.NewPCG(seed, 3))
 	s.p = newPoolWithout(t, func(c *master.Config) {
 		s.mu.Lock()

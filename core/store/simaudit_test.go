@@ -84,25 +84,40 @@ func (s *simulation) auditLedgers(f *shelf) {
 }
 
 func auditLedger(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	mem := make(still, info.Size())
-	if _, err := file.ReadAt(mem, 0); err != nil {
-		return err
-	}
-	log, err := records.Open(mem)
+	log, err := openLedger(file)
 	if err != nil {
 		return err
 	}
 	var used extents
-	_, err = log.Snapshot(1<<20, func(batch []byte) error {
+	return entries(log, func(e *records.Entry, x records.Extent) error {
+		name := fmt.Sprintf("put %d (%s, %s)", e.Put, e.Name, e.State)
+		if other := used.add(x.Offset, x.End(), name); other != "" {
+			return fmt.Errorf("%s and %s share memory at %d", name, other, x.Offset)
+		}
+		return nil
+	})
+}
+
+// openLedger opens a copy of a ledger.
+func openLedger(file *os.File) (*records.Log, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	mem := make(still, info.Size())
+	if _, err := file.ReadAt(mem, 0); err != nil {
+		return nil, err
+	}
+	return records.Open(mem)
+}
+
+// entries calls f for each extent of each entry of a ledger.
+func entries(log *records.Log, f func(*records.Entry, records.Extent) error) error {
+	_, err := log.Snapshot(1<<20, func(batch []byte) error {
 		return records.Entries(batch, func(e *records.Entry) error {
 			for _, x := range e.Extents {
-				name := fmt.Sprintf("put %d (%s, %s)", e.Put, e.Name, e.State)
-				if other := used.add(x.Offset, x.End(), name); other != "" {
-					return fmt.Errorf("%s and %s share memory at %d", name, other, x.Offset)
+				if err := f(e, x); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -134,4 +149,49 @@ func (e *extents) add(from, to uint64, what string) (other string) {
 	}
 	e.all = append(e.all, extent{from, to, what})
 	return ""
+}
+
+// memory says what masters and ledgers know of an object, and whose bytes lie where it is.
+func (s *simulation) memory(key model.Key) string {
+	var out strings.Builder
+	for m := range s.masters() {
+		story, err := m.Why(context.Background(), model.Caller{}, key)
+		fmt.Fprintf(&out, "a master: %v, since %v, %d bytes, checksum %x, lease %v, %v\n", story.Fate, story.When, story.Size, story.Checksum.Value, story.LeaseLeft, err)
+		for _, r := range story.Replicas {
+			for _, part := range r.Parts {
+				fmt.Fprintf(&out, " %d bytes at %#x of segment %s (%s, %s)\n", part.Size, part.Address, part.Segment, part.SegmentID, part.Endpoint)
+				for _, f := range s.shelf {
+					out.WriteString(s.contents(f, part))
+				}
+			}
+		}
+	}
+	return out.String()
+}
+
+// contents says what lies in a part of a replica, and what the ledger has there, if a shelf has its segment.
+func (s *simulation) contents(f *shelf, part model.Part) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := part.SegmentID.String()
+	data, file := f.files["memory-"+id], f.files["ledger-"+id]
+	if data == nil || file == nil {
+		return ""
+	}
+	log, err := openLedger(file)
+	if err != nil {
+		return fmt.Sprintf("  %v\n", err)
+	}
+	from, b := part.Address-log.Place().Base, make([]byte, part.Size)
+	if _, err := data.ReadAt(b, int64(from)); err != nil {
+		return fmt.Sprintf("  at %d: %v\n", from, err)
+	}
+	out := s.source(b)
+	_ = entries(log, func(e *records.Entry, x records.Extent) error {
+		if x.Offset < from+part.Size && from < x.End() {
+			out += fmt.Sprintf("  the ledger has put %d (%s, %s) from %d to %d, the part is from %d to %d\n", e.Put, e.Name, e.State, x.Offset, x.End(), from, from+part.Size)
+		}
+		return nil
+	})
+	return out
 }

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,6 +38,8 @@ type history struct {
 	of    map[model.Key][]*attempt
 	count uint64
 	hits  int
+	// memory says what the memory of an object holds.
+	memory func(model.Key) string
 }
 
 func newHistory(t *testing.T) *history { return &history{t: t, of: map[model.Key][]*attempt{}} }
@@ -63,7 +67,7 @@ func (h *history) began() int64 { return h.seen.Tick() }
 // check finds the value that a read returned. Nothing damages memory here, so no read finds a wrong checksum.
 func (h *history) check(key model.Key, client int, called int64, off uint64, got []byte, whole bool, err error) {
 	if errs.Is(err, errs.ChecksumMismatch) {
-		h.t.Errorf("a read found damage: %v", err)
+		h.t.Errorf("at %v a read that began at tick %d found damage: %v\n%s", time.Now(), called, err, h.memory(key))
 	}
 	if err != nil {
 		return
@@ -97,4 +101,35 @@ func (h *history) explained() error {
 		}
 	}
 	return h.seen.Check(statetest.Pool(), time.Minute)
+}
+
+// source names the attempts whose bytes b holds, in runs. Values have no bytes in common.
+func (h *history) source(b []byte) string {
+	const sample = 16
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out strings.Builder
+	last, from := "", 0
+	for at := 0; at+sample <= len(b); at += sample {
+		what := h.holder(b[at : at+sample])
+		if what != last && at > 0 {
+			fmt.Fprintf(&out, "  bytes %d to %d: %s\n", from, at, last)
+			from = at
+		}
+		last = what
+	}
+	fmt.Fprintf(&out, "  bytes %d to %d: %s\n", from, len(b), last)
+	return out.String()
+}
+
+// holder names the attempt of which a sample is. The caller holds h.mu.
+func (h *history) holder(sample []byte) string {
+	for _, all := range h.of {
+		for _, a := range all {
+			if bytes.Contains(a.value, sample) {
+				return fmt.Sprintf("attempt %d, %s of %s (%d bytes) by client %d, ticks %d to %d, ok %t", a.number, a.kind, a.key, len(a.value), a.client, a.called, a.returned, a.ok)
+			}
+		}
+	}
+	return "of no attempt"
 }
