@@ -283,6 +283,62 @@ func TestTheWriterOfAReplacedPutMayGoOn(t *testing.T) {
 	}
 }
 
+// TestReadersOfAnEndThatNoLedgerKnows (L4): a master ended a put, let clients read it, and died before the ledger learnt of
+// the end. To the next one the put is unfinished. Its memory stays as it is for those readers when the writer gives it up,
+// says that its puts are over, or replaces what it ended again.
+func TestReadersOfAnEndThatNoLedgerKnows(t *testing.T) {
+	revoke := func(r *rig) {
+		got, err := r.PutRevoke(r.ctx, model.Caller{Client: r.client}, revokes([]string{"k"}))
+		require.NoError(r.t, err)
+		require.Equal(r.t, one(errs.OK), errCodes(got))
+	}
+	over := func(r *rig) {
+		require.NoError(r.t, r.RemountSegments(r.ctx, r.client, nil))
+		reply, err := r.Ping(r.ctx, r.client, model.PingReport{})
+		require.NoError(r.t, err)
+		_, err = r.Ping(r.ctx, r.client, model.PingReport{PutsSince: reply.Epoch})
+		require.NoError(r.t, err)
+	}
+	replace := func(r *rig) {
+		require.Equal(r.t, one(errs.OK), r.end("k"))
+		require.Equal(r.t, one(errs.OK), r.remove(true, "k"))
+	}
+	for name, giveUp := range map[string]func(*rig){"revoked": revoke, "over": over, "replaced": replace} {
+		for _, warm := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", warm ", warm), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					k := newKeeper(t, 1, 1)
+					old := startAttached(t, func(c *master.Config) { c.LeaseTTL = time.Minute }, k)
+					require.Equal(t, one(errs.OK), old.begin("k"))
+					flushed()
+					k.mute.Store(true)
+					require.Equal(t, one(errs.OK), old.end("k"))
+					require.Equal(t, one(errs.OK), old.get("k"))
+					old.kill(t, k)
+					k.mute.Store(false)
+					r := startStandby(t)
+					if warm {
+						r.Learn()
+						k.tell(r)
+						r.takeOver(k)
+					} else {
+						r.lead()
+						k.join(r)
+					}
+					giveUp(r)
+					settled(2 * time.Second)
+					require.Equal(t, one(errs.ObjectNotFound), r.get("k"))
+					require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"))
+					settled(57 * time.Second)
+					require.Equal(t, one(errs.NoAvailableHandle), r.begin("x"), "readers of the old master may go on for a minute")
+					settled(10 * time.Second)
+					require.Equal(t, one(errs.OK), r.begin("x"))
+				})
+			})
+		}
+	}
+}
+
 // deed is one step of a history.
 type deed struct {
 	Kind   string

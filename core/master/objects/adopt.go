@@ -85,21 +85,22 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, h uint64, now, until leas
 	}
 	t.prepare(i, o, f.Settings, f.PinEnd)
 	t.count.Add(1)
+	o.lease = until // A master before may have ended the put without the ledger's knowledge, and have had it read.
 	if !f.Complete {
 		t.written(s, o, f.Writer)
 		return
 	}
-	t.adoptComplete(i, s, o, f, now, until)
+	t.adoptComplete(i, s, o, f, now)
 }
 
 // adoptEnd makes an adopted object readable that was being written.
-func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
+func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now lease.Instant) {
 	t.unwritten(s, o)
-	t.adoptComplete(i, s, o, f, now, until)
+	t.adoptComplete(i, s, o, f, now)
 }
 
 // adoptComplete makes an adopted object readable that is not among those being written.
-func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now, until lease.Instant) {
+func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now lease.Instant) {
 	if f.Checksum.Kind != model.ChecksumNone {
 		o.setChecksum(f.Checksum)
 	}
@@ -110,7 +111,6 @@ func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now, until l
 		o.extra().pinEnd = f.PinEnd
 	}
 	t.complete(i, s, o, now, 0)
-	o.lease = max(o.lease, until)
 }
 
 // adoptCopy enters a replica of an object that is there. A put ends in all ledgers or in none, so one that calls it
@@ -139,14 +139,12 @@ func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease
 	m.copies = append(m.copies, r)
 	f.Object = idOf(i, o)
 	if f.Complete && !was {
-		t.adoptEnd(i, s, o, f, now, until)
+		t.adoptEnd(i, s, o, f, now)
 		for j := range m.copies[:len(m.copies)-1] {
 			t.commitCopy(o, &m.copies[j])
 		}
 	}
-	if o.has(complete) {
-		o.lease = max(o.lease, until)
-	}
+	o.lease = max(o.lease, until)
 	if was {
 		t.relist(i, s, o, listed)
 	}

@@ -15,7 +15,7 @@ func (t *Table) Confirm(id evict.ID, f *Found, now lease.Instant) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
 	if o != nil && !o.has(complete) {
-		t.adoptEnd(i, s, o, f, now, 0)
+		t.adoptEnd(i, s, o, f, now)
 	}
 }
 
@@ -53,16 +53,13 @@ func (t *Table) Withdraw(id evict.ID, number uint64, bin *Bin) {
 	}
 }
 
-// Protect has readers of the master before rely on every complete object until an instant.
+// Protect has readers of the master before rely on every object until an instant: that master may also have ended puts
+// without the ledger's knowledge, and have had them read.
 func (t *Table) Protect(until lease.Instant) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.slots.each(func(o *object) {
-			if o.has(complete) {
-				o.lease = max(o.lease, until)
-			}
-		})
+		s.slots.each(func(o *object) { o.lease = max(o.lease, until) })
 		s.mu.Unlock()
 	}
 }
