@@ -214,13 +214,13 @@ func (a *adoption) enter(ctx context.Context, e *ledger.Entry) {
 		a.held++
 		until := a.until
 		if !e.Ended { // Its writer was given up, and may go on as that of a copy does.
-			until = a.now.Add(s.cfg.PutReleaseTimeout)
+			until = max(until, a.now.Add(s.cfg.PutReleaseTimeout))
 		}
 		s.pool.Hold(part, until, !e.Ended)
 	case e.State == ledger.Writing && e.Flags&ledger.Copied != 0:
 		// A copy in progress ends with its master. Its writer may go on for a while.
 		a.dropped++
-		s.pool.HoldPut(part, a.now.Add(s.cfg.PutReleaseTimeout))
+		s.holdDropped(part, false, a.now, a.until)
 	default:
 		f := a.found(e)
 		if e.Parts == 1 {
@@ -283,13 +283,13 @@ func (s *Service) revokeAdopted(ctx context.Context, f *objects.Found) {
 	s.reclaim(ctx, &bin, history.PutRevoked, !by.Quarantined)
 }
 
-// holdDropped keeps the memory of a value that is not adopted: until readers of the masters before must have ended, or, if the put
-// has not ended, until its writer must have.
+// holdDropped keeps the memory of a value that is not adopted: until readers of the masters before must have ended and, if the
+// put has not ended as far as its ledger knows, its writer.
 func (s *Service) holdDropped(e segments.Extent, ended bool, now, until lease.Instant) {
 	if ended {
 		s.pool.HoldRead(e, until)
 	} else {
-		s.pool.HoldPut(e, now.Add(s.cfg.PutReleaseTimeout))
+		s.pool.HoldPut(e, max(until, now.Add(s.cfg.PutReleaseTimeout)))
 	}
 }
 
