@@ -543,6 +543,39 @@ func TestASilentNodeIsNotForgotten(t *testing.T) {
 	})
 }
 
+// TestADrainedNodeFallsSilent: a job that cannot go on gives back all segments that it took, those of a silent node as well.
+func TestADrainedNodeFallsSilent(t *testing.T) {
+	for name, silent := range map[string]bool{"one of two": false, "the only one": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b, c := newKeeper(t, 1, 4), newKeeper(t, 2, 4), newKeeper(t, 3, 4)
+				b.segs[0].Name = a.segs[0].Name
+				nodes := []*keeper{a, c}
+				if !silent {
+					nodes = append(nodes, b)
+				}
+				r := startAttached(t, func(c *master.Config) { c.ClientTTL = 10 * time.Second }, nodes...)
+				r.put(names("k", 0, 4*len(nodes))...) // No node carries out the moves.
+				flushed()
+				id, err := r.CreateDrainJob(r.ctx, model.DrainSpec{Segments: []string{a.segs[0].Name}, MaxConcurrency: 1})
+				require.NoError(t, err)
+				a.leave()
+				settled(time.Minute)
+				job, err := r.DrainJob(r.ctx, id)
+				require.NoError(t, err)
+				require.Equal(t, model.JobFailed, job.Status)
+				a.join(r)
+				segs, err := r.Segments(r.ctx)
+				require.NoError(t, err)
+				require.Len(t, segs, len(nodes))
+				for _, s := range segs {
+					require.Equal(t, model.SegmentOK, s.Status, "of %s", s.Name)
+				}
+			})
+		})
+	}
+}
+
 // TestADamagedReportIsRefused, and the node attaches again with an empty ledger.
 func TestADamagedReportIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

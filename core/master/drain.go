@@ -87,9 +87,10 @@ func (p drainPool) set(m *segments.Segment, to model.SegmentStatus) {
 
 // StillDraining implements drain.Pool.
 func (p drainPool) StillDraining(name string) error {
-	named := p.s.registry.View().Named(name)
-	if len(named) == 0 {
-		return errs.New(errs.SegmentNotFound, opDrain, "segment %q was unmounted meanwhile", name)
+	v := p.s.registry.View()
+	named := v.Named(name)
+	if len(named) == 0 || slices.ContainsFunc(v.Away, func(m *segments.Segment) bool { return m.Name == name }) {
+		return errs.New(errs.SegmentNotFound, opDrain, "segment %q was unmounted meanwhile, or its node is silent", name)
 	}
 	for _, m := range named {
 		if st := m.Status(); st != model.SegmentDraining {
@@ -113,11 +114,9 @@ func (p drainPool) each(names []string, from, to model.SegmentStatus) {
 	}
 	defer p.s.unlockMounts()
 	v := p.s.registry.View()
-	for _, name := range names {
-		for _, m := range v.Named(name) {
-			if m.Status() == from {
-				p.set(m, to)
-			}
+	for _, m := range slices.Concat(v.All, v.Away) {
+		if m.Status() == from && slices.Contains(names, m.Name) {
+			p.set(m, to)
 		}
 	}
 }

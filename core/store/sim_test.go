@@ -114,7 +114,8 @@ type simulation struct {
 const (
 	simTime    = 2 * time.Minute
 	simStores  = 2
-	simClients = 4
+	simClients = 10
+	simWriters = 4         // of the clients; the others only read
 	simLarge   = 200 << 10 // bytes of the largest value
 )
 

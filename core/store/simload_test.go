@@ -29,7 +29,12 @@ func (s *simulation) load(ctx context.Context, i int) {
 	l := &load{simulation: s, i: i, rng: rand.New(rand.NewPCG(s.seed, uint64(20+i)))}
 	l.start()
 	for pause(ctx, time.Duration(l.rng.IntN(100))*time.Millisecond) {
-		l.step(keyOf(l.rng.IntN(s.keys)))
+		key := keyOf(l.rng.IntN(s.keys))
+		if i >= simWriters {
+			l.read(key)
+			continue
+		}
+		l.step(key)
 	}
 	l.wire.SetHook(nil)
 }
@@ -77,15 +82,22 @@ func (l *load) step(key model.Key) {
 	case n < 47:
 		a := &attempt{kind: "remove", key: key, client: l.i}
 		l.try(a, l.confirmed(), func() error { return l.BatchRemove(ctx, []model.Key{key}, l.rng.IntN(2) == 0)[0] })
-	case n < 70:
-		at := l.began()
-		got, err := l.Get(ctx, key)
-		l.check(key, l.i, at, 0, got, true, err)
 	case n < 90:
-		l.ranges(key)
+		l.read(key)
 	default:
 		l.task(key)
 	}
+}
+
+// read reads all of what may be there, or a range.
+func (l *load) read(key model.Key) {
+	if l.rng.IntN(2) == 0 {
+		l.ranges(key)
+		return
+	}
+	at := l.began()
+	got, err := l.Get(l.t.Context(), key)
+	l.check(key, l.i, at, 0, got, true, err)
 }
 
 // attempt is a put of a value that no other put has.
