@@ -43,27 +43,27 @@ func (s *Server) Parse(b []byte, limit int) (framed.Frame, error) { return parse
 // Open implements framed.Protocol.
 func (s *Server) Open(c *framed.Conn) framed.Client {
 	remote, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // The zero value where there is none.
-	return &client{Server: s, peer: s.peers.enter(remote), remote: c.RemoteAddr()}
+	return &caller{Server: s, peer: s.peers.enter(remote), remote: c.RemoteAddr()}
 }
 
-// client is the one of a connection. It implements framed.Client.
-type client struct {
+// caller is the client at the other end of a connection. It implements framed.Client.
+type caller struct {
 	*Server
 	peer   *Peer
 	remote net.Addr
 }
 
 // Greet implements framed.Client: there is no greeting.
-func (c *client) Greet() (known bool, err error) { return false, nil }
+func (c *caller) Greet() (known bool, err error) { return false, nil }
 
 // Asked implements framed.Client.
-func (c *client) Asked() { c.peer.asked() }
+func (c *caller) Asked() { c.peer.asked() }
 
 // Bye implements framed.Client: there is none.
-func (c *client) Bye() []byte { return nil }
+func (c *caller) Bye() []byte { return nil }
 
 // Last returns the answer to a request that is too large.
-func (c *client) Last(err error) []byte {
+func (c *caller) Last(err error) []byte {
 	large := (*largeError)(nil)
 	if !errors.As(err, &large) {
 		return nil
@@ -73,20 +73,20 @@ func (c *client) Last(err error) []byte {
 }
 
 // Left implements framed.Client.
-func (c *client) Left(byClient bool) { c.peer.left(byClient, time.Now()) }
+func (c *caller) Left(byClient bool) { c.peer.left(byClient, time.Now()) }
 
 // Refuse implements framed.Client.
-func (c *client) Refuse(j *framed.Call, why error) {
+func (c *caller) Refuse(j *framed.Call, why error) {
 	c.refuse(j, &Refused{Code: CodeBusy, Message: status.Convert(why).Message()})
 }
 
-func (c *client) refuse(j *framed.Call, why *Refused) {
+func (c *caller) refuse(j *framed.Call, why *Refused) {
 	c.refusals.tell(c.remote, j.Function, why)
 	j.Out = refusal(j.Out, j.Number, why)
 }
 
 // Answer implements framed.Client.
-func (c *client) Answer(j *framed.Call) {
+func (c *caller) Answer(j *framed.Call) {
 	refused := c.answer(j)
 	now := time.Now()
 	if name := c.o.Name(j.Function); name != "" {
@@ -100,7 +100,7 @@ func (c *client) Answer(j *framed.Call) {
 }
 
 // answer makes the frame of the answer, or says why there is none.
-func (c *client) answer(j *framed.Call) (refused *Refused) {
+func (c *caller) answer(j *framed.Call) (refused *Refused) {
 	j.Out = append(j.Out[:0], blank[:]...)
 	defer func() {
 		if p := recover(); p != nil {
