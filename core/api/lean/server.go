@@ -2,6 +2,7 @@ package lean
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -91,46 +92,43 @@ func (s *Server) Parse(b []byte, limit int) (framed.Frame, error) {
 }
 
 // Open implements framed.Protocol.
-func (s *Server) Open(c *framed.Conn) framed.Client { return &caller{s, c} }
+func (s *Server) Open(net.Addr) framed.Client { return caller{s} }
 
 // caller is a client at the other end of a connection. It implements framed.Client.
-type caller struct {
-	s    *Server
-	conn *framed.Conn
-}
+type caller struct{ s *Server }
 
 // Greet exchanges the prefaces.
-func (c *caller) Greet() (known bool, err error) {
-	got, err := c.conn.Read(len(preface))
+func (c caller) Greet(over framed.Wire) (known bool, err error) {
+	got, err := over.Read(len(preface))
 	if err != nil {
 		return false, err
 	}
 	if string(got) != preface {
 		return false, errFrame
 	}
-	return true, c.conn.Send([]byte(preface))
+	return true, over.Send([]byte(preface))
 }
 
 // Asked implements framed.Client.
-func (c *caller) Asked() {}
+func (c caller) Asked() {}
 
 // Bye implements framed.Client.
-func (c *caller) Bye() []byte { return bare(head{kind: kindBye}) }
+func (c caller) Bye() []byte { return bare(head{kind: kindBye}) }
 
 // Last implements framed.Client.
-func (c *caller) Last(error) []byte { return nil }
+func (c caller) Last(error) []byte { return nil }
 
 // Left implements framed.Client.
-func (c *caller) Left(bool) {}
+func (c caller) Left(bool) {}
 
 // Answer implements framed.Client. A panic is the interceptors' to catch.
-func (c *caller) Answer(j *framed.Call) {
+func (c caller) Answer(j *framed.Call) {
 	resp, err := c.s.invoke(j)
 	c.s.encode(j, resp, err)
 }
 
 // Refuse implements framed.Client.
-func (c *caller) Refuse(j *framed.Call, why error) { c.s.encode(j, nil, why) }
+func (c caller) Refuse(j *framed.Call, why error) { c.s.encode(j, nil, why) }
 
 // invoke calls the method, whose name precedes the request.
 func (s *Server) invoke(j *framed.Call) (any, error) {

@@ -41,9 +41,9 @@ func (s *Server) Shape() framed.Shape { return framed.Shape{Header: requestHeade
 func (s *Server) Parse(b []byte, limit int) (framed.Frame, error) { return parseHeader(b, limit) }
 
 // Open implements framed.Protocol.
-func (s *Server) Open(c *framed.Conn) framed.Client {
-	remote, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // The zero value where there is none.
-	return &caller{Server: s, peer: s.peers.enter(remote), remote: c.RemoteAddr()}
+func (s *Server) Open(remote net.Addr) framed.Client {
+	addr, _ := netip.ParseAddrPort(remote.String()) // The zero value where there is none.
+	return &caller{Server: s, peer: s.peers.enter(addr), remote: remote}
 }
 
 // caller is the client at the other end of a connection. It implements framed.Client.
@@ -54,7 +54,7 @@ type caller struct {
 }
 
 // Greet implements framed.Client: there is no greeting.
-func (c *caller) Greet() (known bool, err error) { return false, nil }
+func (c *caller) Greet(framed.Wire) (known bool, err error) { return false, nil }
 
 // Asked implements framed.Client.
 func (c *caller) Asked() { c.peer.asked() }

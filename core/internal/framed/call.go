@@ -16,6 +16,20 @@ const (
 	MaxKept = 256 << 10
 )
 
+// Frame is what the header of a frame says.
+type Frame struct {
+	// Number is the one that the client gave the call.
+	Number uint32
+	// Function is which one is called, for the protocol to say.
+	Function uint32
+	// Wait is how long the caller waits for the answer, 0 for no limit.
+	Wait time.Duration
+	// Body is how many bytes of request follow, Attached how many after those that no call uses.
+	Body, Attached int
+	// GiveUp says that the frame is no call: it cancels the one with the number.
+	GiveUp bool
+}
+
 // Call is one call of a client.
 type Call struct {
 	Frame
@@ -24,18 +38,18 @@ type Call struct {
 	// Began is when the request was there.
 	Began time.Time
 
-	conn *Conn
-	ctx  callctx.Call
-	at   int // its place in conn.running
-	// counted is how many bytes of the request the server's budget holds memory for.
-	counted int
+	ctx   callctx.Call
+	slots chan struct{} // one token for each call of the connection that is in progress
+	at    int           // its place in conn.running
+	// budget holds memory for the request, nil where it does not.
+	budget Budget
 }
 
 var callPool = sync.Pool{New: func() any { return new(Call) }}
 
-func (c *Conn) newCall(f Frame) *Call {
+func newCall(f Frame, slots chan struct{}) *Call {
 	j := callPool.Get().(*Call) //nolint:forcetypeassert // Nothing else is in the pool.
-	j.Frame, j.conn = f, c
+	j.Frame, j.slots = f, slots
 	return j
 }
 
@@ -43,12 +57,12 @@ func (c *Conn) newCall(f Frame) *Call {
 func (j *Call) Context() context.Context { return &j.ctx }
 
 // Alone reports whether no other call of the connection is in progress.
-func (j *Call) Alone() bool { return len(j.conn.slots) == 1 }
+func (j *Call) Alone() bool { return len(j.slots) == 1 }
 
 // free gives back a call whose context no goroutine uses any more.
 func (j *Call) free() {
-	if j.counted > 0 {
-		j.conn.s.Budget.Release(j.counted)
+	if j.budget != nil {
+		j.budget.Release(j.Body)
 	}
 	if !j.ctx.Finish() {
 		return
@@ -59,6 +73,6 @@ func (j *Call) free() {
 	if cap(j.Out) > MaxKept {
 		j.Out = nil
 	}
-	j.Frame, j.conn, j.counted = Frame{}, nil, 0
+	j.Frame, j.slots, j.budget = Frame{}, nil, nil
 	callPool.Put(j)
 }

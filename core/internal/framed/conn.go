@@ -15,11 +15,12 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
-// Conn is one connection of a client. The goroutine that reads a small request works on it, if nothing
+// conn is one connection of a client. The goroutine that reads a small request works on it, if nothing
 // else was sent. If the call lasts for some milliseconds, another goroutine reads on (Relief), so that
 // no call waits for another one for long, and so that the end of the connection is seen.
-type Conn struct {
-	s        *Server
+type conn struct {
+	calling
+	ended    func(*conn)
 	of       foreign.Protocol
 	protocol Protocol
 	shape    Shape
@@ -43,24 +44,26 @@ type Conn struct {
 	running []*Call
 }
 
-func (s *Server) newConn(of foreign.Protocol, g *trackedConn, socket net.Conn, first []byte) (*Conn, error) {
-	p := s.protocols[of]
-	c := &Conn{s: s, of: of, protocol: p, shape: p.Shape(), limits: p.Limits(), tracked: g, socket: socket}
-	c.slots = make(chan struct{}, c.limits.Calls)
-	c.relief.TakeOver = c.readOn
-	var err error
-	if c.out, err = NewOutbox(socket, c.limits.Stall, 2*c.limits.Frame); err != nil {
-		return nil, err
-	}
-	return c, c.in.Open(socket, c.limits.Poll, c.shape.Buffer, first)
+// calling is what all connections of a server have in common.
+type calling struct {
+	budget Budget          // nil for none
+	ctx    context.Context // ends when calls are cut off
+	taking context.Context // ends when no more calls are taken
 }
 
-// RemoteAddr returns the address of the client.
-func (c *Conn) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
+// open makes ready what reads and writes. first are the bytes that were read before.
+func (c *conn) open(first []byte) (err error) {
+	c.shape, c.limits = c.protocol.Shape(), c.protocol.Limits()
+	c.slots = make(chan struct{}, c.limits.Calls)
+	c.relief.TakeOver = c.readOn
+	if c.out, err = NewOutbox(c.socket, c.limits.Stall, 2*c.limits.Frame); err != nil {
+		return err
+	}
+	return c.in.Open(c.socket, c.limits.Poll, c.shape.Buffer, first)
+}
 
-// Read waits until n bytes are there, and takes them. They are valid until the next read. It is for
-// Client.Greet, and bounded by Limits.Stall.
-func (c *Conn) Read(n int) ([]byte, error) {
+// Read implements Wire.
+func (c *conn) Read(n int) ([]byte, error) {
 	if err := c.need(n); err != nil {
 		return nil, err
 	}
@@ -69,12 +72,13 @@ func (c *Conn) Read(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Send writes bytes that are no answer, without waiting.
-func (c *Conn) Send(b []byte) error { return c.out.Send(b) }
+// Send implements Wire.
+func (c *conn) Send(b []byte) error { return c.out.Send(b) }
 
 // serve reads calls until the connection ends, or another goroutine reads.
-func (c *Conn) serve() {
-	known, err := c.client.Greet()
+func (c *conn) serve() {
+	c.client = c.protocol.Open(c.socket.RemoteAddr())
+	known, err := c.client.Greet(c)
 	if err != nil {
 		c.finish(err)
 		return
@@ -85,13 +89,13 @@ func (c *Conn) serve() {
 	c.readOn()
 }
 
-func (c *Conn) isKnown() {
+func (c *conn) isKnown() {
 	c.known = true
 	c.tracked.greeted(c.goAway)
 }
 
 // goAway ends the connection for the sake of another one.
-func (c *Conn) goAway() {
+func (c *conn) goAway() {
 	if bye := c.client.Bye(); bye != nil {
 		_ = c.out.Send(bye) // The goroutine that reads sees the end of the connection.
 	} else {
@@ -100,7 +104,7 @@ func (c *Conn) goAway() {
 }
 
 // readOn reads until the connection ends, or another goroutine reads.
-func (c *Conn) readOn() {
+func (c *conn) readOn() {
 	for {
 		relieved, err := c.next()
 		if relieved {
@@ -115,7 +119,7 @@ func (c *Conn) readOn() {
 
 // finish ends the connection, for the last goroutine that read it. The calls of a client that is gone
 // end; those of a connection that only has to end are answered.
-func (c *Conn) finish(err error) {
+func (c *conn) finish(err error) {
 	byClient := errors.Is(err, io.EOF) && len(c.slots) == 0
 	last := c.client.Last(err)
 	if last == nil && (!errors.Is(err, os.ErrDeadlineExceeded) || !c.isRetired()) {
@@ -129,25 +133,25 @@ func (c *Conn) finish(err error) {
 	c.relief.Stop()
 	c.client.Left(byClient)
 	c.tracked.left()
-	c.s.forget(c)
+	c.ended(c)
 }
 
 // retire ends the connection once no call is in progress.
-func (c *Conn) retire() {
+func (c *conn) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retired = true
 	_ = c.socket.SetReadDeadline(time.Unix(1, 0))
 }
 
-func (c *Conn) isRetired() bool {
+func (c *conn) isRetired() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.retired
 }
 
 // limitRead bounds the wait for bytes, unless the connection has to end.
-func (c *Conn) limitRead(until time.Time) error {
+func (c *conn) limitRead(until time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.retired {
@@ -160,7 +164,7 @@ func (c *Conn) limitRead(until time.Time) error {
 // await waits for the first byte of a frame. The connection ends if none comes while no call is in
 // progress: a client that can be told is told first, and has some time to close it. await moves the
 // limit of the wait only when a quarter of it has passed, so that successive calls do not pay for it.
-func (c *Conn) await() error {
+func (c *conn) await() error {
 	for said := false; len(c.in.Buffered()) == 0; {
 		if err := c.limitIdle(said); err != nil {
 			return err
@@ -188,7 +192,7 @@ func (c *Conn) await() error {
 }
 
 // limitIdle bounds the wait for a frame: for a client that was told goodbye, by less.
-func (c *Conn) limitIdle(said bool) error {
+func (c *conn) limitIdle(said bool) error {
 	limit := c.limits.Idle
 	if limit <= 0 {
 		if c.until.IsZero() {
@@ -207,7 +211,7 @@ func (c *Conn) limitIdle(said bool) error {
 }
 
 // need waits for the rest of what has to come at once.
-func (c *Conn) need(n int) error {
+func (c *conn) need(n int) error {
 	if len(c.in.Buffered()) >= n {
 		return nil
 	}
@@ -218,7 +222,7 @@ func (c *Conn) need(n int) error {
 }
 
 // next takes one frame. It reports whether another goroutine reads now.
-func (c *Conn) next() (relieved bool, err error) {
+func (c *conn) next() (relieved bool, err error) {
 	if err := c.await(); err != nil {
 		return false, err
 	}
@@ -235,7 +239,7 @@ func (c *Conn) next() (relieved bool, err error) {
 		return false, nil
 	}
 	c.client.Asked()
-	j := c.newCall(f)
+	j := newCall(f, c.slots)
 	refused, err := c.body(j)
 	if err == nil && !c.known {
 		c.isKnown()
@@ -259,10 +263,10 @@ func (c *Conn) next() (relieved bool, err error) {
 
 // body takes what follows the header. A large body waits for memory first; the request is refused where
 // there is none. An error ends the connection.
-func (c *Conn) body(j *Call) (refused, err error) {
-	if c.s.Budget != nil && j.Body > Uncounted {
+func (c *conn) body(j *Call) (refused, err error) {
+	if c.budget != nil && j.Body > Uncounted {
 		if refused = c.acquire(j.Frame); refused == nil {
-			j.counted = j.Body
+			j.budget = c.budget
 		}
 	}
 	// The connection ends where the request is not there in time, so that its memory is free.
@@ -274,7 +278,9 @@ func (c *Conn) body(j *Call) (refused, err error) {
 	if refused != nil {
 		return refused, c.in.Skip(j.Body + j.Attached)
 	}
-	j.In = slices.Grow(j.In[:0], j.counted)
+	if j.In = j.In[:0]; j.budget != nil {
+		j.In = slices.Grow(j.In, j.Body)
+	}
 	if j.In, err = c.in.Into(j.In, j.Body); err != nil {
 		return nil, err
 	}
@@ -282,7 +288,7 @@ func (c *Conn) body(j *Call) (refused, err error) {
 }
 
 // acquire asks for the memory of a request, for as long as its caller waits.
-func (c *Conn) acquire(f Frame) error {
+func (c *conn) acquire(f Frame) error {
 	limit := admission
 	if c.limits.Call > 0 {
 		limit = c.limits.Call
@@ -290,9 +296,9 @@ func (c *Conn) acquire(f Frame) error {
 	if f.Wait > 0 {
 		limit = min(limit, f.Wait)
 	}
-	ctx, cancel := context.WithTimeout(c.s.taking, limit)
+	ctx, cancel := context.WithTimeout(c.taking, limit)
 	defer cancel()
-	return c.s.Budget.Acquire(ctx, f.Body)
+	return c.budget.Acquire(ctx, f.Body)
 }
 
 // errTwice is the error of a client that gave two calls in progress one number.
@@ -300,7 +306,7 @@ var errTwice = errors.New("a call of that number is in progress")
 
 // admit counts a call that was read among those in progress, and makes its context, before the next
 // frame is read, because that frame may cancel the call.
-func (c *Conn) admit(j *Call) error {
+func (c *conn) admit(j *Call) error {
 	c.slots <- struct{}{} // Its calls end within their bounds.
 	j.Began = time.Now()
 	c.mu.Lock()
@@ -315,20 +321,20 @@ func (c *Conn) admit(j *Call) error {
 		limit = j.Wait
 	}
 	if limit > 0 {
-		j.ctx.BeginDetached(c.s.ctx, j.Began.Add(limit))
+		j.ctx.BeginDetached(c.ctx, j.Began.Add(limit))
 	} else {
-		j.ctx.Begin(c.s.ctx)
+		j.ctx.Begin(c.ctx)
 	}
 	j.at = len(c.running)
 	c.running = append(c.running, j)
-	if c.s.ctx.Err() != nil { // Stop has cut off the others already.
+	if c.ctx.Err() != nil { // Stop has cut off the others already.
 		j.ctx.End(context.Canceled)
 	}
 	return nil
 }
 
 // find has mu held.
-func (c *Conn) find(number uint32) *Call {
+func (c *conn) find(number uint32) *Call {
 	for _, j := range c.running {
 		if j.Number == number {
 			return j
@@ -338,7 +344,7 @@ func (c *Conn) find(number uint32) *Call {
 }
 
 // run works on a call that was admitted.
-func (c *Conn) run(j *Call) {
+func (c *conn) run(j *Call) {
 	defer func() {
 		j.free()
 		<-c.slots
@@ -350,7 +356,7 @@ func (c *Conn) run(j *Call) {
 }
 
 // done is the opposite of admit, once the call is answered.
-func (c *Conn) done(j *Call) {
+func (c *conn) done(j *Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	last := len(c.running) - 1
@@ -361,7 +367,7 @@ func (c *Conn) done(j *Call) {
 }
 
 // giveUpOne cancels a call, if it is in progress.
-func (c *Conn) giveUpOne(number uint32) {
+func (c *conn) giveUpOne(number uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if j := c.find(number); j != nil {
@@ -370,7 +376,7 @@ func (c *Conn) giveUpOne(number uint32) {
 }
 
 // giveUp cancels the calls in progress.
-func (c *Conn) giveUp() {
+func (c *conn) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.running {

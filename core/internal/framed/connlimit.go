@@ -58,8 +58,7 @@ type connLimiter struct {
 	halfOpen *list.List // of *trackedConn, the oldest first
 }
 
-func newConnLimiter(s *Server) *connLimiter {
-	most, tell := s.Conns, s.ConnClosed
+func newConnLimiter(most int, awake time.Duration, tell func(ConnClosed)) *connLimiter {
 	half := mostHalfOpen
 	if most > 0 {
 		half = min(half, max(leastHalfOpen, most/4))
@@ -68,7 +67,7 @@ func newConnLimiter(s *Server) *connLimiter {
 		tell = func(ConnClosed) {}
 	}
 	return &connLimiter{
-		most: most, half: half, awake: s.Awake, tell: tell, hosts: map[netip.Addr]map[*trackedConn]struct{}{}, halfOpen: list.New(),
+		most: most, half: half, awake: awake, tell: tell, hosts: map[netip.Addr]map[*trackedConn]struct{}{}, halfOpen: list.New(),
 	}
 }
 

@@ -1,6 +1,6 @@
 package framed
 
-import "time"
+import "net"
 
 // Protocol is what distinguishes connections that begin in one way: their headers, their limits, and
 // what their calls do. Safe for concurrent use.
@@ -12,7 +12,7 @@ type Protocol interface {
 	// Parse reads the header of a frame of at most so many bytes. Its error ends the connection.
 	Parse(header []byte, most int) (Frame, error)
 	// Open returns the client at the other end of a new connection.
-	Open(c *Conn) Client
+	Open(remote net.Addr) Client
 }
 
 // Shape is what the frames of a protocol have in common.
@@ -26,26 +26,12 @@ type Shape struct {
 	Unique bool
 }
 
-// Frame is what the header of a frame says.
-type Frame struct {
-	// Number is the one that the client gave the call.
-	Number uint32
-	// Function is which one is called, for the protocol to say.
-	Function uint32
-	// Wait is how long the caller waits for the answer, 0 for no limit.
-	Wait time.Duration
-	// Body is how many bytes of request follow, Attached how many after those that no call uses.
-	Body, Attached int
-	// GiveUp says that the frame is no call: it cancels the one with the number.
-	GiveUp bool
-}
-
 // Client is the client at the other end of a connection, as its protocol sees it. Answer and
 // Bye are called from several goroutines, the other methods from one at a time.
 type Client interface {
 	// Greet exchanges what precedes the frames. It reports whether the client has shown by this that
 	// it is one; otherwise its first request does. An error ends the connection.
-	Greet() (known bool, err error)
+	Greet(over Wire) (known bool, err error)
 	// Asked is called once the header of a request is there.
 	Asked()
 	// Answer works on a call and makes the frame of its answer, Call.Out.
@@ -59,4 +45,13 @@ type Client interface {
 	Last(err error) []byte
 	// Left is called at the end. byClient says that the client has closed the connection, and awaited no answer.
 	Left(byClient bool)
+}
+
+// Wire is a connection before its first frame.
+type Wire interface {
+	// Read waits until n bytes are there, for Limits.Stall at most, and takes them. They are valid until
+	// the next read.
+	Read(n int) ([]byte, error)
+	// Send sends bytes without waiting.
+	Send(b []byte) error
 }

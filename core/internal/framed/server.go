@@ -34,20 +34,19 @@ type Server struct {
 
 	protocols map[foreign.Protocol]Protocol
 
-	ctx    context.Context // ends when calls are cut off
-	cancel context.CancelFunc
-	taking context.Context // ends when no more calls are taken
-	refuse context.CancelFunc
+	calling
+	cancel context.CancelFunc // of ctx
+	refuse context.CancelFunc // of taking
 
 	mu       sync.Mutex
 	stopping bool
-	conns    map[*Conn]struct{}
+	conns    map[*conn]struct{}
 	serving  sync.WaitGroup // one for each of conns
 }
 
 // NewServer makes a server of no protocol.
 func NewServer() *Server {
-	s := &Server{Stall: 10 * time.Second, Awake: 100 * time.Millisecond, protocols: map[foreign.Protocol]Protocol{}, conns: map[*Conn]struct{}{}}
+	s := &Server{Stall: 10 * time.Second, Awake: 100 * time.Millisecond, protocols: map[foreign.Protocol]Protocol{}, conns: map[*conn]struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.taking, s.refuse = context.WithCancel(s.ctx)
 	return s
@@ -60,21 +59,20 @@ func (s *Server) Register(of foreign.Protocol, p Protocol) { s.protocols[of] = p
 // It returns earlier where another goroutine goes on.
 func (s *Server) serve(of foreign.Protocol, g *trackedConn, first []byte) {
 	samehost.Tune(g.conn)
-	poll := s.protocols[of].Limits().Poll
-	socket := busypoll.Adopt(g.conn, poll)
-	c, err := s.newConn(of, g, socket, first)
-	if err != nil || !g.become(socket) || !s.enter(c) {
-		_ = socket.Close()
+	p := s.protocols[of]
+	c := &conn{calling: s.calling, ended: s.forget, of: of, protocol: p, tracked: g, socket: busypoll.Adopt(g.conn, p.Limits().Poll)}
+	c.budget = s.Budget
+	if err := c.open(first); err != nil || !g.become(c.socket) || !s.enter(c) {
+		_ = c.socket.Close()
 		g.left()
 		return
 	}
 	s.tell(of, 1)
-	c.client = c.protocol.Open(c)
 	c.serve()
 }
 
 // enter counts a connection, unless Stop was called.
-func (s *Server) enter(c *Conn) bool {
+func (s *Server) enter(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
@@ -86,7 +84,7 @@ func (s *Server) enter(c *Conn) bool {
 }
 
 // forget is the last that happens to a connection.
-func (s *Server) forget(c *Conn) {
+func (s *Server) forget(c *conn) {
 	s.tell(c.of, -1)
 	s.mu.Lock()
 	delete(s.conns, c)

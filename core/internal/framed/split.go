@@ -21,7 +21,7 @@ import (
 // sent their beginning; the oldest gives way. s.ConnClosed is told of each.
 func (s *Server) Split(ln net.Listener) net.Listener {
 	sp := &splitter{
-		Listener: ln, s: s, limiter: newConnLimiter(s),
+		Listener: ln, s: s, limiter: newConnLimiter(s.Conns, s.Awake, s.ConnClosed),
 		rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{},
 	}
 	go sp.accept()
