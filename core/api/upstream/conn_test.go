@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -376,27 +375,4 @@ func TestLargeRequestsWaitForMemory(t *testing.T) {
 	slow.send(request(1, fnEcho, large, 0)[:100])
 	slow.ended()
 	require.Zero(t, b.taken.Load())
-}
-
-// TestRefusalsAreToldOnceAMinute, and there are never more kinds of them than are remembered.
-func TestRefusalsAreToldOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRefusals(slog.New(slog.DiscardHandler), Options{}.withDefaults().called)
-		for i := range 3 {
-			_, due := r.count(kind{1, 300}, time.Now())
-			require.Equal(t, i == 0, due)
-		}
-		time.Sleep(quiet)
-		more, due := r.count(kind{1, 300}, time.Now())
-		require.True(t, due)
-		require.Equal(t, 2, more)
-		for i := range 2 * maxKinds {
-			r.count(kind{uint32(i), 301}, time.Now())
-		}
-		require.Len(t, r.seen, maxKinds)
-		time.Sleep(quiet)
-		_, due = r.count(kind{1, 302}, time.Now())
-		require.True(t, due)
-		require.Len(t, r.seen, 1)
-	})
 }
