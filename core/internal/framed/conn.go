@@ -84,12 +84,13 @@ func (c *conn) serve() {
 		return
 	}
 	if known {
-		c.isKnown()
+		c.begun()
 	}
 	c.readOn()
 }
 
-func (c *conn) isKnown() {
+// begun notes that the client has begun as it has to.
+func (c *conn) begun() {
 	c.known = true
 	c.tracked.greeted(c.goAway)
 }
@@ -242,7 +243,7 @@ func (c *conn) next() (relieved bool, err error) {
 	j := newCall(f, c.slots)
 	refused, err := c.body(j)
 	if err == nil && !c.known {
-		c.isKnown()
+		c.begun()
 	}
 	if err == nil && refused != nil {
 		c.client.Refuse(j, refused)
