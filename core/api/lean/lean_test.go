@@ -386,9 +386,11 @@ func TestStopWaitsForCalls(t *testing.T) {
 		result <- fmt.Sprint(r.GetVersion(), err)
 	}()
 	<-began
+	_, err := rpc.Exist(within(t), &masterv1.ExistRequest{}) // Another goroutine reads now, which sees the stop at once.
+	require.NoError(t, err)
 	stopped := make(chan struct{})
 	_, other := dial(t, addr, ClientOptions{RetryMin: time.Hour, RetryMax: time.Hour})
-	_, err := other.Exist(within(t), &masterv1.ExistRequest{})
+	_, err = other.Exist(within(t), &masterv1.ExistRequest{})
 	require.NoError(t, err)
 	go func() { s.Stop(within(t)); close(stopped) }()
 	require.Eventually(t, func() bool { return s.conns.Load() == 1 }, patient, time.Millisecond, "the idle one ends")
