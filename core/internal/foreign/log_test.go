@@ -34,7 +34,7 @@ func TestLog(t *testing.T) {
 		assert.Contains(t, out.String(), `01 02 03 04`)
 
 		out.Reset()
-		time.Sleep(Quiet)
+		time.Sleep(quiet)
 		l.Report(from(1, 3000), CoroRPC, nil)
 		assert.Equal(t, 1, strings.Count(out.String(), "\n"))
 		assert.Contains(t, out.String(), "more_since_last_line=19")
@@ -47,14 +47,14 @@ func TestLogIsBounded(t *testing.T) {
 		var out bytes.Buffer
 		l := NewLog(slog.New(slog.NewTextHandler(&out, nil)), "the test's port", nil)
 		scan := func() {
-			for i := range 2 * MaxKinds {
+			for i := range 2 * maxKinds {
 				l.Report(&net.UnixAddr{Name: fmt.Sprint(i), Net: "unix"}, TLS, nil)
 			}
 		}
 		scan()
-		assert.Equal(t, MaxKinds, strings.Count(out.String(), "\n"))
-		assert.Len(t, l.calls.seen, MaxKinds)
-		time.Sleep(Quiet)
+		assert.Equal(t, maxKinds, strings.Count(out.String(), "\n"))
+		assert.Len(t, l.calls.seen, maxKinds)
+		time.Sleep(quiet)
 		out.Reset()
 		l.Report(from(1, 1), TLS, nil)
 		assert.Equal(t, 1, strings.Count(out.String(), "\n"))

@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// Quiet is how long further events of a kind are only counted after a line in the log.
-	Quiet = time.Minute
-	// MaxKinds bounds the kinds of events that are remembered.
-	MaxKinds = 256
+	// quiet is how long further events of a kind are only counted after a line in the log.
+	quiet = time.Minute
+	// maxKinds bounds the kinds of events that are remembered.
+	maxKinds = 256
 )
 
 // Seldom counts events that repeat, so that the log has one line a minute for each kind. The zero value
@@ -25,7 +25,7 @@ type repeats struct {
 }
 
 // Count counts an event. due reports whether a line is due, which then says how many more there were
-// since the last line. Events of further kinds have no line while MaxKinds had one in the last minute.
+// since the last line. Events of further kinds have no line while maxKinds had one in the last minute.
 func (s *Seldom[K]) Count(kind K, now time.Time) (more int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Seldom[K]) Count(kind K, now time.Time) (more int, due bool) {
 	switch {
 	case r == nil:
 		return 0, s.enter(kind, now)
-	case now.Sub(r.told) < Quiet:
+	case now.Sub(r.told) < quiet:
 		r.more++
 		return 0, false
 	}
@@ -46,14 +46,14 @@ func (s *Seldom[K]) enter(kind K, now time.Time) bool {
 	if s.seen == nil {
 		s.seen = map[K]*repeats{}
 	}
-	if len(s.seen) >= MaxKinds {
+	if len(s.seen) >= maxKinds {
 		for k, r := range s.seen {
-			if now.Sub(r.told) >= Quiet {
+			if now.Sub(r.told) >= quiet {
 				delete(s.seen, k)
 			}
 		}
 	}
-	if len(s.seen) >= MaxKinds {
+	if len(s.seen) >= maxKinds {
 		return false
 	}
 	s.seen[kind] = &repeats{told: now}

@@ -17,15 +17,15 @@ func TestOneLineAMinute(t *testing.T) {
 			_, due := s.Count(kind{1, 300}, time.Now())
 			require.Equal(t, i == 0, due)
 		}
-		time.Sleep(Quiet)
+		time.Sleep(quiet)
 		more, due := s.Count(kind{1, 300}, time.Now())
 		require.True(t, due)
 		require.Equal(t, 2, more)
-		for i := range 2 * MaxKinds {
+		for i := range 2 * maxKinds {
 			s.Count(kind{i, 301}, time.Now())
 		}
-		require.Len(t, s.seen, MaxKinds)
-		time.Sleep(Quiet)
+		require.Len(t, s.seen, maxKinds)
+		time.Sleep(quiet)
 		_, due = s.Count(kind{1, 302}, time.Now())
 		require.True(t, due)
 		require.Len(t, s.seen, 1)

@@ -16,7 +16,7 @@ import (
 )
 
 // conn is one connection of a client. The goroutine that reads a small request works on it, if nothing
-// else was sent. If the call lasts for some milliseconds, another goroutine reads on (Relief), so that
+// else was sent. If the call lasts for some milliseconds, another goroutine reads on (relief), so that
 // no call waits for another one for long, and so that the end of the connection is seen.
 type conn struct {
 	calling
@@ -31,7 +31,7 @@ type conn struct {
 	out      *Outbox
 	slots    chan struct{} // one token for each call in progress
 	calls    sync.WaitGroup
-	relief   Relief
+	relief   relief
 
 	// Of the goroutine that reads:
 
@@ -55,7 +55,7 @@ type calling struct {
 func (c *conn) open(first []byte) (err error) {
 	c.shape, c.limits = c.protocol.Shape(), c.protocol.Limits()
 	c.slots = make(chan struct{}, c.limits.Calls)
-	c.relief.TakeOver = c.readOn
+	c.relief.takeOver = c.readOn
 	if c.out, err = NewOutbox(c.socket, c.limits.Stall, 2*c.limits.Frame); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *conn) finish(err error) {
 		foreign.TurnAway(c.socket, last)
 	}
 	_ = c.out.Close(err)
-	c.relief.Stop()
+	c.relief.stop()
 	c.client.Left(byClient)
 	c.tracked.left()
 	c.ended(c)
@@ -259,7 +259,7 @@ func (c *conn) next() (relieved bool, err error) {
 		go c.run(j) // On this processor, once it is free.
 		return false, nil
 	}
-	return c.relief.During(func() { c.run(j) }), nil
+	return c.relief.during(func() { c.run(j) }), nil
 }
 
 // body takes what follows the header. A large body waits for memory first; the request is refused where

@@ -29,7 +29,7 @@ type Reader struct {
 func (r *Reader) Open(conn net.Conn, poll time.Duration, size int, first []byte) (err error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
-		return ErrNoSocket
+		return errNoSocket
 	}
 	r.buf = make([]byte, size)
 	r.to = copy(r.buf, first)
