@@ -21,6 +21,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -48,18 +50,19 @@ func earlierMaster(t *testing.T, master string, unknown ...string) string {
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s, g := lean.NewServer(lean.Limits{}), grpc.NewServer()
+	s, f, g := lean.NewServer(framed.Limits{}), framed.NewServer(), grpc.NewServer()
 	s.RegisterService(&desc, struct{}{})
+	f.Register(foreign.Lean, s)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = g.Serve(lean.Split(ln, s))
+		_ = g.Serve(f.Split(ln))
 	}()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		g.Stop()
-		s.Stop(ctx)
+		f.Stop(ctx)
 		<-done
 		require.NoError(t, conn.Close())
 	})

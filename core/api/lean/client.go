@@ -14,11 +14,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 // ClientOptions are the settings of a Client; the zero value of each takes its default.
 type ClientOptions struct {
-	Limits
+	framed.Limits
 	// ConnectTimeout bounds one attempt to connect. Default 2 s.
 	ConnectTimeout time.Duration
 	// RetryMin and RetryMax are the shortest and the longest pause after an attempt that
@@ -67,7 +68,7 @@ var _ grpc.ClientConnInterface = (*Client)(nil)
 // NewClient makes a client of the server at addr, "host:port". It does not connect. With an empty addr,
 // calls wait for the first Redirect.
 func NewClient(addr string, o ClientOptions) *Client {
-	o.Limits = o.Limits.withDefaults()
+	o.Limits = o.Limits.WithDefaults()
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
 			*d = v
@@ -137,7 +138,7 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	boundUnacknowledged(conn)
+	framed.BoundUnacknowledged(conn)
 	return conn, nil
 }
 

@@ -17,23 +17,24 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
 // limiterLog collects what a server says about too many connections.
 type limiterLog struct {
 	mu   sync.Mutex
-	told []ConnClosed
+	told []framed.ConnClosed
 }
 
-func (c *limiterLog) add(x ConnClosed) {
+func (c *limiterLog) add(x framed.ConnClosed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.told = append(c.told, x)
 }
 
 // of returns what was told for a reason.
-func (c *limiterLog) of(why CloseReason) (list []ConnClosed) {
+func (c *limiterLog) of(why framed.CloseReason) (list []framed.ConnClosed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, x := range c.told {
@@ -46,14 +47,11 @@ func (c *limiterLog) of(why CloseReason) (list []ConnClosed) {
 
 // serveLimited is serve on a listener, with what the server tells of too many connections. Those that
 // were not idle for a time stay where their host has no more than the new one's.
-func serveLimited(t *testing.T, ln net.Listener, l Limits, idle time.Duration) *limiterLog {
+func serveLimited(t *testing.T, ln net.Listener, most int, idle time.Duration) *limiterLog {
 	t.Helper()
-	before := awake
-	awake = idle
-	t.Cleanup(func() { awake = before })
 	e, told := &echo{}, &limiterLog{}
-	s := NewServer(l)
-	s.ConnClosed = told.add
+	s := newServer(e, framed.Limits{})
+	s.Conns, s.Awake, s.ConnClosed = most, idle, told.add
 	serveBoth(t, ln, s, e)
 	return told
 }
@@ -98,7 +96,7 @@ func (v *visitor) call(t *testing.T) {
 // one, without an error.
 func TestNewPeersGetIn(t *testing.T) {
 	ln := listen(t)
-	told := serveLimited(t, ln, Limits{Conns: 4}, 0)
+	told := serveLimited(t, ln, 4, 0)
 	alone := visit(t, ln, "127.0.0.3")
 	var many []*visitor
 	for range 3 {
@@ -106,32 +104,32 @@ func TestNewPeersGetIn(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // The system counts idle time in milliseconds.
 	}
 	late := visit(t, ln, "127.0.0.4")
-	idle := told.of(ClosedIdle)
+	idle := told.of(framed.ClosedIdle)
 	require.Len(t, idle, 1)
 	require.Equal(t, "127.0.0.2", idle[0].Host.String())
-	require.Equal(t, ConnClosed{Why: ClosedIdle, Host: idle[0].Host, OfHost: 2, Open: 4, Most: 4}, idle[0])
+	require.Equal(t, framed.ConnClosed{Why: framed.ClosedIdle, Host: idle[0].Host, OfHost: 2, Open: 4, Most: 4}, idle[0])
 
 	require.Eventually(t, func() bool {
 		many[0].call(t)
 		return many[0].dials.Load() == 2
 	}, patient, time.Millisecond, "it was the one that had to go")
-	require.Len(t, told.of(ClosedIdle), 2, "and another of its host goes for it")
+	require.Len(t, told.of(framed.ClosedIdle), 2, "and another of its host goes for it")
 	for _, v := range []*visitor{alone, late} {
 		v.call(t)
 		require.EqualValues(t, 1, v.dials.Load())
 	}
-	require.Empty(t, told.of(Refused))
+	require.Empty(t, told.of(framed.Refused))
 }
 
 // TestBusyPeersStay: a host whose connections were all in use just now gets no further one.
 func TestBusyPeersStay(t *testing.T) {
 	ln := listen(t)
-	told := serveLimited(t, ln, Limits{Conns: 1}, time.Hour)
+	told := serveLimited(t, ln, 1, time.Hour)
 	v := visit(t, ln, "127.0.0.1")
 	_, rpc := dial(t, ln.Addr().String(), ClientOptions{})
 	_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
 	require.Error(t, err)
-	require.NotEmpty(t, told.of(Refused))
+	require.NotEmpty(t, told.of(framed.Refused))
 	v.call(t)
 	require.EqualValues(t, 1, v.dials.Load())
 }
@@ -139,7 +137,7 @@ func TestBusyPeersStay(t *testing.T) {
 // TestAClientOfGRPCThatHadToGoComesBack without an error to its caller.
 func TestAClientOfGRPCThatHadToGoComesBack(t *testing.T) {
 	ln := listen(t)
-	told := serveLimited(t, ln, Limits{Conns: 1}, 0)
+	told := serveLimited(t, ln, 1, 0)
 	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -150,13 +148,13 @@ func TestAClientOfGRPCThatHadToGoComesBack(t *testing.T) {
 		visit(t, ln, "127.0.0.1")
 		require.True(t, conn.WaitForStateChange(within(t), connectivity.Ready))
 	}
-	require.Len(t, told.of(ClosedIdle), 5, "one went for each that came, after the first")
+	require.Len(t, told.of(framed.ClosedIdle), 5, "one went for each that came, after the first")
 }
 
 // TestSlowPeersDoNotShutTheHandshake: of those that say nothing only so many stay.
 func TestSlowPeersDoNotShutTheHandshake(t *testing.T) {
 	ln := listen(t)
-	told := serveLimited(t, ln, Limits{Conns: 64}, 0)
+	told := serveLimited(t, ln, 64, 0)
 	var silent []net.Conn
 	defer func() {
 		for _, c := range silent {
@@ -173,7 +171,7 @@ func TestSlowPeersDoNotShutTheHandshake(t *testing.T) {
 		silent = append(silent, conn)
 	}
 	visit(t, ln, "127.0.0.1")
-	require.Len(t, told.of(ClosedHalfOpen), 40+1-64/4)
+	require.Len(t, told.of(framed.ClosedHalfOpen), 40+1-64/4)
 	for i, conn := range silent {
 		if i > 40-64/4 {
 			break
@@ -201,13 +199,13 @@ func (e *exhausted) Accept() (net.Conn, error) {
 // TestWithoutDescriptors: a connection is closed so that another can be accepted, which is told.
 func TestWithoutDescriptors(t *testing.T) {
 	ln := &exhausted{Listener: listen(t)}
-	told := serveLimited(t, ln, Limits{}, 0)
+	told := serveLimited(t, ln, 0, 0)
 	first := visit(t, ln, "127.0.0.1")
 	time.Sleep(10 * time.Millisecond) // The system counts idle time in milliseconds.
 	ln.none.Store(1)
 	visit(t, ln, "127.0.0.1") // The accept before it was in progress already.
 	visit(t, ln, "127.0.0.1")
-	require.Equal(t, []ConnClosed{{Why: ClosedIdle, Host: netip.MustParseAddr("127.0.0.1"), OfHost: 1, Open: 1, Descriptors: true}}, told.of(ClosedIdle))
+	require.Equal(t, []framed.ConnClosed{{Why: framed.ClosedIdle, Host: netip.MustParseAddr("127.0.0.1"), OfHost: 1, Open: 1, Descriptors: true}}, told.of(framed.ClosedIdle))
 	require.Eventually(t, func() bool {
 		_, err := first.rpc.Exist(within(t), &masterv1.ExistRequest{})
 		return err == nil && first.dials.Load() == 2

@@ -26,29 +26,22 @@
 //
 // # Limits
 //
-// A frame is at most Limits.Frame bytes, a connection has at most Limits.Calls calls under
-// way; more wait unread. A request of more than Uncounted bytes waits unread, with all that
-// follows it on its connection, until Server.Budget has memory for it. Then it has to arrive
-// within Limits.Stall and a second for each MiB. A peer that does not take what is sent to it
-// loses the connection after Limits.Stall.
+// Package framed bounds connections and frames. A request of more than framed.Uncounted bytes waits
+// unread, with all that follows it on its connection, until the server's budget has memory for it.
 package lean
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
-	"syscall"
-	"time"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mooncake-go/mooncake/core/internal/framed"
-	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
 // preface opens a connection, in both directions.
@@ -131,42 +124,6 @@ func parseHead(b []byte, limit int) (h head, rest int, err error) {
 	return h, rest, nil
 }
 
-// Limits bound a connection. The zero value takes the defaults.
-type Limits struct {
-	// Frame is the largest frame in bytes, default 64 MiB.
-	Frame int
-	// Calls is how many calls of one connection may be in flight, default 1024.
-	Calls int
-	// Stall is how long a peer may not take what is sent to it, and how long the beginning
-	// of a connection may take. Default 10 s.
-	Stall time.Duration
-	// Call is how long the server works on a call at most, also where the caller allowed more; 0
-	// for no limit.
-	Call time.Duration
-	// Poll is how long a wait for the peer looks for its bytes before it sleeps (package
-	// busypoll): 0 for what is usual in the process, below 0 to sleep at once.
-	Poll time.Duration
-	// Idle is how long a connection may have no call in flight before the server ends it. 0 means
-	// for ever.
-	Idle time.Duration
-	// Conns is how many connections Split has at most, 0 for any number. A connection beyond takes
-	// the place of another; see Server.ConnClosed.
-	Conns int
-}
-
-func (l Limits) withDefaults() Limits {
-	if l.Frame <= 0 {
-		l.Frame = 64 << 20
-	}
-	if l.Calls <= 0 {
-		l.Calls = 1024
-	}
-	if l.Stall <= 0 {
-		l.Stall = 10 * time.Second
-	}
-	return l
-}
-
 // Codec turns messages into bytes of protobuf's binary form and back. Safe for concurrent
 // use.
 type Codec interface {
@@ -193,128 +150,48 @@ const readBuffer = 16 << 10
 // frameReader takes frames from a connection. A read deadline may come in the middle of one: the
 // next call goes on where the last one was.
 type frameReader struct {
-	// poll makes each wait poll for bytes before it sleeps. A goroutine does not poll when other
-	// goroutines of this process wait for the processor: polling would keep it busy.
-	poll     bool
-	socket   *busypoll.Reader
-	buffered *bufio.Reader
-	limit    int
-	head     head
-	rest     int    // bytes that follow head, -1 while head is not there
-	large    []byte // of a frame that the buffer cannot hold: what there is of it
-	ask      bool   // next leaves frames of more than Uncounted bytes to content and skip
+	framed.Reader
+	limit int
+	head  head
+	rest  int    // bytes that follow head, -1 while head is not there
+	large []byte // of a frame that the buffer cannot hold: what there is of it
 }
 
-func (r *frameReader) open(conn net.Conn, l Limits) error {
-	sc, ok := conn.(syscall.Conn)
-	if !ok {
-		return framed.ErrNoSocket
-	}
-	in, err := busypoll.NewReader(sc, l.Poll)
-	if err != nil {
-		return err
-	}
-	r.socket, r.limit, r.rest = in, l.Frame, -1
-	r.buffered = bufio.NewReaderSize(bytesOf{r}, readBuffer)
-	return nil
+func (r *frameReader) open(conn net.Conn, l framed.Limits) error {
+	r.limit, r.rest = l.Frame, -1
+	return r.Open(conn, l.Poll, readBuffer, nil)
 }
-
-// bytesOf reads the socket of a frameReader.
-type bytesOf struct{ r *frameReader }
-
-func (b bytesOf) Read(p []byte) (int, error) {
-	if b.r.poll {
-		return b.r.socket.Read(p)
-	}
-	return b.r.socket.ReadAsleep(p)
-}
-
-// maxKept is the largest buffer that is kept for the next call.
-const maxKept = 256 << 10
-
-// Uncounted is the largest request, in bytes, for which no Budget is asked.
-const Uncounted = 64 << 10
-
-// errLarge is what next returns for a frame that it leaves to content or skip.
-var errLarge = errors.New("the frame is large")
 
 // next returns a frame. What follows its head is valid until done, which is to be called.
 func (r *frameReader) next() (head, []byte, error) {
 	if r.rest < 0 {
-		b, err := r.buffered.Peek(lengthSize + headSize)
-		if err != nil && len(b) > 0 {
-			err = inside(err)
-		}
+		err := r.Need(lengthSize + headSize)
 		if err != nil {
 			return head{}, nil, err
 		}
-		if r.head, r.rest, err = parseHead(b, r.limit); err != nil {
+		if r.head, r.rest, err = parseHead(r.Buffered(), r.limit); err != nil {
 			return head{}, nil, err
 		}
-		_, _ = r.buffered.Discard(lengthSize + headSize) // They are there.
+		r.Drop(lengthSize + headSize)
 	}
 	if r.rest <= readBuffer {
-		b, err := r.buffered.Peek(r.rest)
-		if err != nil {
-			return head{}, nil, inside(err)
+		if err := r.Need(r.rest); err != nil {
+			return head{}, nil, framed.Inside(err)
 		}
-		return r.head, b, nil
+		return r.head, r.Buffered()[:r.rest], nil
 	}
-	if r.ask && r.rest > Uncounted {
-		return r.head, nil, errLarge
-	}
-	b, err := r.content()
-	return r.head, b, err
-}
-
-// content returns what follows the head of a frame that the buffer cannot hold.
-func (r *frameReader) content() ([]byte, error) {
-	if cap(r.large) < r.rest {
-		r.large = make([]byte, 0, r.rest)
-	}
-	for len(r.large) < r.rest {
-		n, err := r.buffered.Read(r.large[len(r.large):r.rest])
-		if r.large = r.large[:len(r.large)+n]; err != nil {
-			return nil, inside(err)
-		}
-	}
-	return r.large, nil
-}
-
-// take is done for a caller that keeps what content returned.
-func (r *frameReader) take() { r.large, r.rest = nil, -1 }
-
-// skip reads a frame of which nothing is wanted but the head, in place of done.
-func (r *frameReader) skip() error {
-	_, err := r.buffered.Discard(r.rest)
-	r.rest = -1
-	return inside(err)
+	var err error
+	r.large, err = r.Into(slices.Grow(r.large, r.rest-len(r.large)), r.rest)
+	return r.head, r.large, err
 }
 
 // done makes room for the next frame.
 func (r *frameReader) done() {
 	if r.rest <= readBuffer {
-		_, _ = r.buffered.Discard(r.rest) // They are there.
+		r.Drop(r.rest)
 	}
 	r.rest = -1
-	if r.large = r.large[:0]; cap(r.large) > maxKept {
+	if r.large = r.large[:0]; cap(r.large) > framed.MaxKept {
 		r.large = nil
 	}
-}
-
-// got is how much there is of the frame that is being read.
-func (r *frameReader) got() int {
-	n := r.buffered.Buffered() + len(r.large)
-	if r.rest >= 0 {
-		n += lengthSize + headSize
-	}
-	return n
-}
-
-// inside is the error of a read in the middle of a frame.
-func inside(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -64,7 +64,7 @@ func (s *session) greet(ctx context.Context, dial foreign.Dial) error {
 	_, err := io.WriteString(s.conn, preface)
 	var got []byte
 	if err == nil {
-		got, err = s.in.buffered.Peek(len(preface))
+		got, err = s.begun()
 	}
 	switch {
 	case err == nil, len(got) >= foreign.Least && !strings.HasPrefix(preface, string(got)):
@@ -79,7 +79,7 @@ func (s *session) greet(ctx context.Context, dial foreign.Dial) error {
 		if err := s.conn.SetDeadline(end); err != nil { // Without a deadline that is the zero time, and none.
 			return err
 		}
-		if got, err = s.in.buffered.Peek(len(preface)); err != nil && len(got) < foreign.Least {
+		if got, err = s.begun(); err != nil && len(got) < foreign.Least {
 			return fmt.Errorf("it does not answer: %w", err)
 		}
 		err = s.judge(got)
@@ -90,11 +90,18 @@ func (s *session) greet(ctx context.Context, dial foreign.Dial) error {
 	return s.conn.SetDeadline(time.Time{})
 }
 
+// begun returns what the server began with: as much as the preface has, or less with an error.
+func (s *session) begun() ([]byte, error) {
+	err := s.in.Need(len(preface))
+	got := s.in.Buffered()
+	return got[:min(len(got), len(preface))], err
+}
+
 // judge takes the server's preface, given what it began with.
 func (s *session) judge(got []byte) error {
 	if string(got) == preface {
-		_, err := s.in.buffered.Discard(len(preface))
-		return err
+		s.in.Drop(len(preface))
+		return nil
 	}
 	e := &ForeignError{Protocol: foreign.FromServer(got)}
 	if e.Protocol == foreign.Unknown || e.Protocol == foreign.Lean {

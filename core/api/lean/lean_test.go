@@ -16,12 +16,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
@@ -53,21 +56,37 @@ func (e *echo) Ready(ctx context.Context, _ *masterv1.ReadyRequest) (*masterv1.R
 }
 
 // serve listens on loopback and serves e over both framings.
-func serve(t *testing.T, e *echo, l Limits) (addr string, s *Server) {
+func serve(t *testing.T, e *echo, l framed.Limits) (addr string, s *server) {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s = NewServer(l)
+	s = newServer(e, l)
+	ln := listen(t)
 	serveBoth(t, ln, s, e, grpc.ConnectionTimeout(200*time.Millisecond))
 	return ln.Addr().String(), s
 }
 
+// server is one of this framing alone.
+type server struct {
+	*framed.Server
+	conns atomic.Int32 // that are open
+}
+
+func newServer(e *echo, l framed.Limits) *server {
+	s := &server{Server: framed.NewServer()}
+	s.Connections = func(_ foreign.Protocol, more int) { s.conns.Add(int32(more)) }
+	if l.Stall > 0 {
+		s.Stall = l.Stall
+	}
+	p := NewServer(l)
+	masterv1.RegisterMasterServiceServer(p, e)
+	s.Register(foreign.Lean, p)
+	return s
+}
+
 // serveBoth serves e on a listener over both framings, until the test ends.
-func serveBoth(t *testing.T, ln net.Listener, s *Server, e *echo, o ...grpc.ServerOption) {
-	masterv1.RegisterMasterServiceServer(s, e)
+func serveBoth(t *testing.T, ln net.Listener, s *server, e *echo, o ...grpc.ServerOption) {
 	g := grpc.NewServer(o...)
 	masterv1.RegisterMasterServiceServer(g, e)
-	split := Split(ln, s)
+	split := s.Split(ln)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = g.Serve(split) })
 	t.Cleanup(func() {
@@ -95,7 +114,7 @@ func within(t *testing.T) context.Context {
 // TestAnswersFitTheirCalls: many callers over one connection, of all sizes around those of
 // the buffers.
 func TestAnswersFitTheirCalls(t *testing.T) {
-	addr, _ := serve(t, &echo{}, Limits{})
+	addr, _ := serve(t, &echo{}, framed.Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -128,7 +147,7 @@ func TestAnswersFitTheirCalls(t *testing.T) {
 // TestBothOnOnePort: gRPC is served beside it, and on the same port.
 func TestBothOnOnePort(t *testing.T) {
 	e := &echo{}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -169,8 +188,8 @@ func TestAServerThatSpeaksOnlyGRPC(t *testing.T) {
 
 func TestStatusesArrive(t *testing.T) {
 	e := &echo{}
-	addr, _ := serve(t, e, Limits{Frame: 1 << 20})
-	_, rpc := dial(t, addr, ClientOptions{Limits: Limits{Frame: 1 << 20}})
+	addr, _ := serve(t, e, framed.Limits{Frame: 1 << 20})
+	_, rpc := dial(t, addr, ClientOptions{Limits: framed.Limits{Frame: 1 << 20}})
 	for want, err := range map[codes.Code]error{
 		codes.OK:               nil,
 		codes.NotFound:         status.Error(codes.NotFound, "it is not there"),
@@ -207,7 +226,7 @@ func TestGivingUpReachesTheServer(t *testing.T) {
 		ended <- ctx.Err()
 		return "", ctx.Err()
 	}}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	ctx, cancel := context.WithCancel(within(t))
 	result := make(chan error, 1)
@@ -237,7 +256,7 @@ func TestGivingUpAtOnceReachesTheServer(t *testing.T) {
 		ended <- struct{}{}
 		return "", ctx.Err()
 	}}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -263,7 +282,7 @@ func TestGivingUpAtOnceReachesTheServer(t *testing.T) {
 // that has ended, even where the answer would be quicker than the look at it.
 func TestWhoHasLeftSendsNothing(t *testing.T) {
 	e := &echo{}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	_, c := dial(t, addr, ClientOptions{})
 	_, err := c.Exist(within(t), &masterv1.ExistRequest{})
 	require.NoError(t, err)
@@ -278,21 +297,52 @@ func TestWhoHasLeftSendsNothing(t *testing.T) {
 	assert.EqualValues(t, 2, e.calls.Load())
 }
 
+// keeping is a listener that can break its connections.
+type keeping struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []*os.File
+}
+
+func (k *keeping) Accept() (net.Conn, error) {
+	conn, err := k.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		f, err := tcp.File()
+		if err != nil {
+			return nil, err
+		}
+		k.mu.Lock()
+		k.conns = append(k.conns, f)
+		k.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (k *keeping) breakAll(t *testing.T) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, f := range k.conns {
+		raw, err := f.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }))
+		require.NoError(t, f.Close())
+	}
+	k.conns = nil
+}
+
 // TestAServerThatGoesAway: calls in flight fail, and the next ones find the new server.
 func TestAServerThatGoesAway(t *testing.T) {
 	began := make(chan struct{}, 1)
 	hang := func(ctx context.Context) (string, error) { began <- struct{}{}; <-ctx.Done(); return "", ctx.Err() }
 	e := &echo{ready: hang}
-	addr, s := serve(t, e, Limits{})
-	_, rpc := dial(t, addr, ClientOptions{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
+	ln := &keeping{Listener: listen(t)}
+	serveBoth(t, ln, newServer(e, framed.Limits{}), e)
+	_, rpc := dial(t, ln.Addr().String(), ClientOptions{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
 	result := make(chan error, 1)
 	go func() { _, err := rpc.Ready(within(t), &masterv1.ReadyRequest{}); result <- err }()
 	<-began
-	s.mu.Lock()
-	for c := range s.conns {
-		_ = c.conn.Close()
-	}
-	s.mu.Unlock()
+	ln.breakAll(t)
+	defer ln.breakAll(t)
 	require.Equal(t, codes.Unavailable, status.Code(<-result))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
@@ -303,7 +353,7 @@ func TestAServerThatGoesAway(t *testing.T) {
 // TestIdleConnectionsEnd: the client is told first, so that no call is lost in between.
 func TestIdleConnectionsEnd(t *testing.T) {
 	e := &echo{}
-	addr, s := serve(t, e, Limits{Idle: time.Millisecond})
+	addr, s := serve(t, e, framed.Limits{Idle: time.Millisecond})
 	_, rpc := dial(t, addr, ClientOptions{})
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -320,7 +370,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, 800, e.calls.Load())
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 0 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return s.conns.Load() == 0 }, patient, time.Millisecond)
 	_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
 	require.NoError(t, err)
 }
@@ -328,7 +378,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 func TestStopWaitsForCalls(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	e := &echo{ready: func(context.Context) (string, error) { close(began); <-goOn; return "done", nil }}
-	addr, s := serve(t, e, Limits{})
+	addr, s := serve(t, e, framed.Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	result := make(chan string, 1)
 	go func() {
@@ -336,9 +386,14 @@ func TestStopWaitsForCalls(t *testing.T) {
 		result <- fmt.Sprint(r.GetVersion(), err)
 	}()
 	<-began
+	_, err := rpc.Exist(within(t), &masterv1.ExistRequest{}) // Another goroutine reads now, which sees the stop at once.
+	require.NoError(t, err)
 	stopped := make(chan struct{})
+	_, other := dial(t, addr, ClientOptions{RetryMin: time.Hour, RetryMax: time.Hour})
+	_, err = other.Exist(within(t), &masterv1.ExistRequest{})
+	require.NoError(t, err)
 	go func() { s.Stop(within(t)); close(stopped) }()
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.stopping }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return s.conns.Load() == 1 }, patient, time.Millisecond, "the idle one ends")
 	close(goOn)
 	require.Equal(t, "done<nil>", <-result)
 	<-stopped
@@ -352,7 +407,7 @@ func TestStopCutsOffWhatHangs(t *testing.T) {
 		ended <- ctx.Err()
 		return "", ctx.Err()
 	}}
-	addr, s := serve(t, e, Limits{})
+	addr, s := serve(t, e, framed.Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	result := make(chan error, 1)
 	go func() { _, err := rpc.Ready(within(t), &masterv1.ReadyRequest{}); result <- err }()
@@ -367,7 +422,7 @@ func TestStopCutsOffWhatHangs(t *testing.T) {
 // TestHostileClients: nonsense ends its connection and nothing else.
 func TestHostileClients(t *testing.T) {
 	e := &echo{}
-	addr, _ := serve(t, e, Limits{Frame: 1 << 16, Stall: 200 * time.Millisecond})
+	addr, _ := serve(t, e, framed.Limits{Frame: 1 << 16, Stall: 200 * time.Millisecond})
 	_, rpc := dial(t, addr, ClientOptions{})
 	frame := func(b ...byte) string { return preface + string(b) }
 	for name, text := range map[string]string{
@@ -399,7 +454,7 @@ func TestHostileClients(t *testing.T) {
 // TestAClientThatDoesNotRead loses its connection; others go on.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	e := &echo{ready: func(context.Context) (string, error) { return strings.Repeat("x", 1<<20), nil }}
-	addr, s := serve(t, e, Limits{Frame: 2 << 20, Stall: 100 * time.Millisecond, Calls: 4})
+	addr, s := serve(t, e, framed.Limits{Frame: 2 << 20, Stall: 100 * time.Millisecond, Calls: 4})
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -413,8 +468,8 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	}
 	_, err = conn.Write(b.Bytes())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 1 }, patient, time.Millisecond)
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.conns) == 0 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return s.conns.Load() == 1 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return s.conns.Load() == 0 }, patient, time.Millisecond)
 	_, rpc := dial(t, addr, ClientOptions{})
 	_, err = rpc.Exist(within(t), &masterv1.ExistRequest{})
 	require.NoError(t, err)
@@ -430,7 +485,7 @@ func TestStopCutsOffWhatWaitsBehind(t *testing.T) {
 		ended <- ctx.Err()
 		return "", ctx.Err()
 	}}
-	addr, s := serve(t, e, Limits{Calls: 1, Call: patient})
+	addr, s := serve(t, e, framed.Limits{Calls: 1, Call: patient})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -456,7 +511,7 @@ func TestStopCutsOffWhatWaitsBehind(t *testing.T) {
 // TestOneNumberForTwoCalls is a client's mistake that ends its connection.
 func TestOneNumberForTwoCalls(t *testing.T) {
 	e := &echo{ready: func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -486,7 +541,7 @@ func (p *panicking) Decode(b []byte, m proto.Message) error {
 
 // TestAFaultOfTheCodecFailsOneCall: others go on over the same connection, and it can be closed.
 func TestAFaultOfTheCodecFailsOneCall(t *testing.T) {
-	addr, _ := serve(t, &echo{}, Limits{})
+	addr, _ := serve(t, &echo{}, framed.Limits{})
 	codec := &panicking{}
 	codec.done.Store(true)
 	_, rpc := dial(t, addr, ClientOptions{Codec: codec})
@@ -521,7 +576,7 @@ func TestHostileServers(t *testing.T) {
 	})
 	defer serving.Wait()
 	defer ln.Close()
-	c, rpc := dial(t, ln.Addr().String(), ClientOptions{Limits: Limits{Frame: 1 << 16}, RetryMin: time.Nanosecond, RetryMax: time.Nanosecond})
+	c, rpc := dial(t, ln.Addr().String(), ClientOptions{Limits: framed.Limits{Frame: 1 << 16}, RetryMin: time.Nanosecond, RetryMax: time.Nanosecond})
 	for name, text := range map[string]string{
 		"too long":       "\xff\xff\xff\xff\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00",
 		"a call":         "\x0d\x00\x00\x00\x01\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00x",
@@ -562,11 +617,10 @@ func BenchmarkCall(b *testing.B) {
 	ln, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(b, err)
 	e := &echo{}
-	s := NewServer(Limits{})
-	masterv1.RegisterMasterServiceServer(s, e)
+	s := newServer(e, framed.Limits{})
 	g := grpc.NewServer()
 	masterv1.RegisterMasterServiceServer(g, e)
-	go func() { _ = g.Serve(Split(ln, s)) }()
+	go func() { _ = g.Serve(s.Split(ln)) }()
 	defer s.Stop(b.Context())
 	defer g.Stop()
 	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -12,13 +12,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
 // pooled is a pool of three that counts the connections that it made.
 func pooled(t *testing.T, e *echo) (p *Pool, rpc masterv1.MasterServiceClient, made *atomic.Int32) {
 	t.Helper()
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	made = new(atomic.Int32)
 	p = NewPool(addr, 3, ClientOptions{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		made.Add(1)

@@ -14,12 +14,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
 // named serves an echo that answers Ready with its name.
 func named(t *testing.T, name string) (addr string) {
-	addr, _ = serve(t, &echo{ready: func(context.Context) (string, error) { return name, nil }}, Limits{})
+	addr, _ = serve(t, &echo{ready: func(context.Context) (string, error) { return name, nil }}, framed.Limits{})
 	return addr
 }
 
@@ -40,7 +41,7 @@ func TestARedirectEndsTheCallsInFlight(t *testing.T) {
 		<-ctx.Done()
 		given <- struct{}{}
 		return "", ctx.Err()
-	}}, Limits{})
+	}}, framed.Limits{})
 	p := NewPool(old, 2, ClientOptions{})
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	rpc := masterv1.NewMasterServiceClient(p)

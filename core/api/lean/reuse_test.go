@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
@@ -19,7 +20,7 @@ import (
 // use one request and one reply again and again. An answer that is too late would be another
 // call's, and is a race.
 func TestMessagesAreFreeWhenACallReturns(t *testing.T) {
-	addr, _ := serve(t, &echo{}, Limits{})
+	addr, _ := serve(t, &echo{}, framed.Limits{})
 	c, _ := dial(t, addr, ClientOptions{Timeout: patient})
 	var all sync.WaitGroup
 	for range 4 {
@@ -65,7 +66,7 @@ func TestEveryEndOfACall(t *testing.T) {
 		heard <- struct{}{}
 		return "", ctx.Err()
 	}}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	c, _ := dial(t, addr, ClientOptions{})
 	hasty, _ := dial(t, addr, ClientOptions{Timeout: 50 * time.Millisecond})
 	parent, leave := context.WithCancel(t.Context())

@@ -3,53 +3,33 @@ package lean
 import (
 	"context"
 	"net"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/mooncake-go/mooncake/core/internal/foreign"
-	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/x/samehost"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 // Server answers the unary methods of services that are described for gRPC. Make one with
-// NewServer, register services, then give its connections to it with Split. Safe for
-// concurrent use.
+// NewServer, register services, then register it for foreign.Lean with a framed.Server. It implements
+// framed.Protocol. Safe for concurrent use.
 type Server struct {
 	// Codec of requests and responses. Set it before the first connection; nil is package
 	// proto.
 	Codec Codec
-	// Budget, where set, is asked for memory before a large request is read. Set it before the
-	// first connection.
-	Budget Budget
-	// ConnClosed, where set, is told of each connection that is closed or refused because there are
-	// too many. Set it before the first connection. It is called from many goroutines; it must not
-	// block.
-	ConnClosed func(ConnClosed)
-	// Foreign, where set, is told of each connection that is turned away because it speaks
-	// another protocol, with its first bytes, and returns what the peer is answered. Set it before the
-	// first connection. It is called from many goroutines; it must not block.
-	Foreign func(remote net.Addr, p foreign.Protocol, first []byte) (answer []byte)
 
-	// CoroRPC, where set, serves the connections of upstream's clients. It may return before they end.
-	// Set it before the first connection.
-	CoroRPC func(*Handed)
-
-	limits  Limits
+	limits  framed.Limits
 	chain   grpc.UnaryServerInterceptor
 	methods map[string]*method
-
-	ctx    context.Context // ends when calls are cut off
-	cancel context.CancelFunc
-	taking context.Context // ends when no more calls are taken
-	refuse context.CancelFunc
-
-	mu       sync.Mutex
-	stopping bool
-	conns    map[*serverConn]struct{}
-	serving  sync.WaitGroup // goroutines of connections and of calls
 }
+
+var (
+	_ grpc.ServiceRegistrar = (*Server)(nil)
+	_ framed.Protocol       = (*Server)(nil)
+)
 
 // method is a method of a service.
 type method struct {
@@ -59,10 +39,8 @@ type method struct {
 }
 
 // NewServer makes a server whose calls go through the interceptors, the first one outermost.
-func NewServer(l Limits, chain ...grpc.UnaryServerInterceptor) *Server {
-	s := &Server{limits: l.withDefaults(), methods: map[string]*method{}, conns: map[*serverConn]struct{}{}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.taking, s.refuse = context.WithCancel(s.ctx)
+func NewServer(l framed.Limits, chain ...grpc.UnaryServerInterceptor) *Server {
+	s := &Server{Codec: plain{}, limits: l.WithDefaults(), methods: map[string]*method{}}
 	for i := len(chain) - 1; i >= 0; i-- {
 		s.chain = chained(chain[i], s.chain)
 	}
@@ -91,56 +69,123 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// serveConn serves a connection whose first bytes, those that tell what it is, were read,
-// until the peer or Stop ends it, and closes it.
-func (s *Server) serveConn(g *trackedConn) {
-	samehost.Tune(g.conn)
-	conn := busypoll.Adopt(g.conn, s.limits.Poll)
-	c, err := newServerConn(s, conn)
-	if err != nil || !g.become(conn) {
-		_ = conn.Close()
-		return
-	}
-	c.greeted = g.greeted
-	s.mu.Lock()
-	if s.stopping {
-		s.mu.Unlock()
-		_ = conn.Close()
-		return
-	}
-	s.conns[c] = struct{}{}
-	s.serving.Add(1)
-	s.mu.Unlock()
-	defer s.serving.Done()
-	c.serve()
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
+// Limits implements framed.Protocol.
+func (s *Server) Limits() framed.Limits { return s.limits }
+
+// Shape implements framed.Protocol.
+func (s *Server) Shape() framed.Shape {
+	return framed.Shape{Header: lengthSize + headSize, Buffer: readBuffer, Unique: true}
 }
 
-// Stop takes no more calls, waits for those in progress until ctx ends, then cuts them off.
-// Repeatable.
-func (s *Server) Stop(ctx context.Context) {
-	s.mu.Lock()
-	s.stopping = true
-	s.refuse()
-	for c := range s.conns {
-		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // It reads no more, and ends when it is idle.
+// Parse implements framed.Protocol.
+func (s *Server) Parse(b []byte, limit int) (framed.Frame, error) {
+	h, rest, err := parseHead(b, limit)
+	switch {
+	case err != nil:
+		return framed.Frame{}, err
+	case h.kind == kindGiveUp:
+		return framed.Frame{Number: h.call, GiveUp: true}, nil
+	case h.kind != kindCall:
+		return framed.Frame{}, errFrame
 	}
-	s.mu.Unlock()
-	over := make(chan struct{})
-	go func() { s.serving.Wait(); close(over) }()
-	select {
-	case <-over:
-	case <-ctx.Done():
-		s.cancel()
-		s.mu.Lock()
-		for c := range s.conns {
-			c.giveUp(0)
-			_ = c.conn.Close()
+	return framed.Frame{Number: h.call, Function: uint32(h.small), Wait: time.Duration(h.millis) * time.Millisecond, Body: rest}, nil
+}
+
+// Open implements framed.Protocol.
+func (s *Server) Open(net.Addr) framed.Client { return caller{s} }
+
+// caller is a client at the other end of a connection. It implements framed.Client.
+type caller struct{ s *Server }
+
+// Greet exchanges the prefaces.
+func (c caller) Greet(over framed.Wire) (known bool, err error) {
+	got, err := over.Read(len(preface))
+	if err != nil {
+		return false, err
+	}
+	if string(got) != preface {
+		return false, errFrame
+	}
+	return true, over.Send([]byte(preface))
+}
+
+// Asked implements framed.Client.
+func (c caller) Asked() {}
+
+// Bye implements framed.Client.
+func (c caller) Bye() []byte { return bare(head{kind: kindBye}) }
+
+// Last implements framed.Client.
+func (c caller) Last(error) []byte { return nil }
+
+// Left implements framed.Client.
+func (c caller) Left(bool) {}
+
+// Answer implements framed.Client. A panic is the interceptors' to catch.
+func (c caller) Answer(j *framed.Call) {
+	resp, err := c.s.invoke(j)
+	c.s.encode(j, resp, err)
+}
+
+// Refuse implements framed.Client.
+func (c caller) Refuse(j *framed.Call, why error) { c.s.encode(j, nil, why) }
+
+// invoke calls the method, whose name precedes the request.
+func (s *Server) invoke(j *framed.Call) (any, error) {
+	name, request := j.In[:j.Function], j.In[j.Function:]
+	m := s.methods[string(name)]
+	if m == nil {
+		return nil, status.Errorf(codes.Unimplemented, "unknown method %q", name)
+	}
+	decode := func(into any) error {
+		message, ok := into.(proto.Message)
+		if !ok {
+			return status.Errorf(codes.Internal, "%T is not a message", into)
 		}
-		s.mu.Unlock()
-		<-over
+		if err := s.Codec.Decode(request, message); err != nil {
+			return status.Errorf(codes.InvalidArgument, "the request cannot be decoded: %v", err)
+		}
+		return nil
 	}
-	s.cancel()
+	return m.call(m.impl, j.Context(), decode, s.chain)
+}
+
+// encode makes the frame of the answer.
+func (s *Server) encode(j *framed.Call, resp any, err error) {
+	if err == nil {
+		if err = s.encodeOK(j, resp); err == nil {
+			return
+		}
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
+	}
+	code := st.Code()
+	if code == codes.OK || code > codes.Unauthenticated {
+		code = codes.Unknown
+	}
+	j.Out = begin(j.Out[:0], head{call: j.Number, kind: kindAnswer, small: uint8(code)})
+	if full, err := (proto.MarshalOptions{}).MarshalAppend(j.Out, st.Proto()); err == nil && len(full) <= s.limits.Frame {
+		j.Out = full
+	}
+	seal(j.Out)
+}
+
+func (s *Server) encodeOK(j *framed.Call, resp any) error {
+	message, ok := resp.(proto.Message)
+	if !ok {
+		return status.Errorf(codes.Internal, "the method answered with a %T", resp)
+	}
+	j.Out = begin(j.Out[:0], head{call: j.Number, kind: kindAnswer})
+	full, err := s.Codec.Append(j.Out, message)
+	if err != nil {
+		return status.Errorf(codes.Internal, "the answer cannot be encoded: %v", err)
+	}
+	j.Out = full
+	if len(full) > s.limits.Frame {
+		return status.Errorf(codes.ResourceExhausted, "the answer has %d bytes, at most %d are allowed", len(full), s.limits.Frame)
+	}
+	seal(full)
+	return nil
 }

@@ -27,7 +27,7 @@ type session struct {
 	conn   net.Conn
 	out    *framed.Outbox
 	in     frameReader // used by the goroutine that has the turn
-	limits Limits
+	limits framed.Limits
 	codec  Codec
 	ended  atomic.Bool
 	room   chan struct{} // holds a token for each call in flight
@@ -51,7 +51,7 @@ var waiters = sync.Pool{New: func() any { return &pending{ready: make(chan struc
 
 // newSession exchanges the prefaces and starts to read. It takes the connection over. dial makes
 // further ones to the server, to find out what else it speaks.
-func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l Limits, codec Codec) (*session, error) {
+func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l framed.Limits, codec Codec) (*session, error) {
 	samehost.Tune(conn)
 	conn = busypoll.Adopt(conn, l.Poll)
 	s := &session{
@@ -195,7 +195,7 @@ func (s *session) ask(e *wait, id uint32, method string, request proto.Message) 
 	}
 	p := frames.Get().(*[]byte) //nolint:forcetypeassert // Nothing else is in the pool.
 	defer func() {
-		if cap(*p) <= maxKept {
+		if cap(*p) <= framed.MaxKept {
 			frames.Put(p)
 		}
 	}()
@@ -277,6 +277,8 @@ func refused(code codes.Code, body []byte) error {
 	}
 	return status.ErrorProto(&p)
 }
+
+var errGone = errors.New("the connection ended")
 
 func lost(err error) error {
 	if errors.Is(err, io.EOF) {

@@ -72,7 +72,7 @@ func (s *session) readFor(e *wait, w *pending) bool {
 	err := s.readBy(e)
 	for err == nil {
 		s.mu.Lock()
-		s.in.poll = len(s.calls) == 1 // Others would wait for the processor as well as for answers.
+		s.in.Poll = len(s.calls) == 1 // Others would wait for the processor as well as for answers.
 		s.mu.Unlock()
 		if err = s.next(); err != nil {
 			break
@@ -159,7 +159,7 @@ func (s *session) watch() {
 
 // readIdle reads until an answer came and no goroutine waits any more.
 func (s *session) readIdle() error {
-	s.turn.until, s.in.poll = time.Time{}, false
+	s.turn.until, s.in.Poll = time.Time{}, false
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}

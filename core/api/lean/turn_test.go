@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
@@ -33,7 +34,7 @@ func TestShortCallsBesideLongOnes(t *testing.T) {
 				return "", ctx.Err()
 			}
 		}}
-		addr, _ := serve(t, e, Limits{})
+		addr, _ := serve(t, e, framed.Limits{})
 		c, rpc := dial(t, addr, ClientOptions{})
 		var long sync.WaitGroup
 		for range 2 {
@@ -116,7 +117,7 @@ func serveSlowly(t *testing.T, answer proto.Message) (addr string) {
 		_, _ = io.WriteString(conn, preface)
 		_, _ = io.ReadFull(conn, make([]byte, len(preface)))
 		var in frameReader
-		if !assert.NoError(t, in.open(conn, Limits{}.withDefaults())) {
+		if !assert.NoError(t, in.open(conn, framed.Limits{}.WithDefaults())) {
 			return
 		}
 		for i := 0; ; i++ {
@@ -148,7 +149,7 @@ func TestASlowCallKeepsNoCallWaiting(t *testing.T) {
 	goOn := make(chan struct{})
 	var under atomic.Int64
 	e := &echo{ready: func(context.Context) (string, error) { under.Add(1); <-goOn; return "", nil }}
-	addr, _ := serve(t, e, Limits{})
+	addr, _ := serve(t, e, framed.Limits{})
 	_, rpc := dial(t, addr, ClientOptions{})
 	var slow sync.WaitGroup
 	for i := range int64(3) {
@@ -170,7 +171,7 @@ func TestASlowCallKeepsNoCallWaiting(t *testing.T) {
 // connection.
 func TestACallInPieces(t *testing.T) {
 	const idle = 20 * time.Millisecond
-	addr, _ := serve(t, &echo{}, Limits{Idle: idle})
+	addr, _ := serve(t, &echo{}, framed.Limits{Idle: idle})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
@@ -189,7 +190,7 @@ func TestACallInPieces(t *testing.T) {
 	}
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patient)))
 	var in frameReader
-	require.NoError(t, in.open(conn, Limits{}.withDefaults()))
+	require.NoError(t, in.open(conn, framed.Limits{}.WithDefaults()))
 	h, _, err := in.next()
 	require.NoError(t, err)
 	require.Equal(t, head{call: 7, kind: kindAnswer}, h)

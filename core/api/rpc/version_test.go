@@ -18,6 +18,8 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -38,16 +40,17 @@ func serveLater(t *testing.T, both bool) string {
 	at := ln.Addr().String()
 	s := grpc.NewServer()
 	masterv1.RegisterMasterServiceServer(s, laterMaster{})
-	l := lean.NewServer(lean.Limits{})
+	l, f := lean.NewServer(framed.Limits{}), framed.NewServer()
 	masterv1.RegisterMasterServiceServer(l, laterMaster{})
+	f.Register(foreign.Lean, l)
 	if both {
-		ln = lean.Split(ln, l)
+		ln = f.Split(ln)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		s.Stop()
-		l.Stop(context.Background())
+		f.Stop(context.Background())
 		require.NoError(t, <-done)
 	})
 	return at

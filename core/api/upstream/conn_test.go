@@ -5,20 +5,18 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"io"
 	"log/slog"
 	"math"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 )
 
@@ -26,7 +24,7 @@ import (
 // not fit into the buffer of the connection and an attachment behind it, which is ignored.
 func TestRequestsCutAtEveryByte(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{})
 	c := dial(t, addr)
 	n := 0
 	for _, body := range [][]byte{bytes.Repeat([]byte("0123456789"), small/10+20), []byte("first")} {
@@ -55,7 +53,7 @@ func TestRequestsCutAtEveryByte(t *testing.T) {
 func TestErrorsKeepTheConnection(t *testing.T) {
 	var h tester
 	var log logbuf.Buffer
-	addr, _ := serve(t, &h, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Frame: 1 << 20}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: framed.Limits{Frame: 1 << 20}})
 	c := dial(t, addr)
 	for i, want := range []struct {
 		function uint32
@@ -100,7 +98,7 @@ func TestTextsOfAnyLength(t *testing.T) {
 // others at once.
 func TestFramesThatCannotBeRight(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Frame: 1 << 16}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Limits: framed.Limits{Frame: 1 << 16}})
 	for _, lengths := range [][2]uint32{{math.MaxUint32, 0}, {math.MaxUint32, math.MaxUint32}, {1 << 31, 1 << 31}, {0, math.MaxUint32}, {1<<16 + 1, 0}, {1 << 16, 1}} {
 		c := dial(t, addr)
 		c.call(1, fnEcho, nil)
@@ -136,7 +134,7 @@ func TestFramesThatCannotBeRight(t *testing.T) {
 // however it trickles; one that is silent between requests does not.
 func TestSlowRequestsAreGivenUp(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Stall: 500 * time.Millisecond}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Limits: framed.Limits{Stall: 500 * time.Millisecond}})
 	silent, header, body := dial(t, addr), dial(t, addr), dial(t, addr)
 	silent.call(1, fnEcho, nil)
 	over := make(chan int)
@@ -157,30 +155,11 @@ func TestSlowRequestsAreGivenUp(t *testing.T) {
 	silent.call(2, fnEcho, nil)
 }
 
-// TestAnnouncedBytesTakeNoMemory: what a client only announces takes less than it could announce.
-func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	c := dial(t, ln.Addr().String())
-	conn, err := ln.Accept()
-	require.NoError(t, err)
-	defer conn.Close()
-	var r reader
-	require.NoError(t, r.open(conn, -1))
-	c.send(make([]byte, 100))
-	require.NoError(t, c.Close())
-	b, err := r.into(nil, lean.Uncounted)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Len(t, b, 100)
-	require.LessOrEqual(t, cap(b), 2*step)
-}
-
 // TestAnswersOvertake: requests that follow one that takes long are worked on meanwhile, as many as the
 // connection may have in flight; more wait.
 func TestAnswersOvertake(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Calls: 3}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Limits: framed.Limits{Calls: 3}})
 	c := dial(t, addr)
 	c.send(request(1, fnGate, nil, 0))
 	eventually(t, "the first is in progress", func() bool { return h.entered.Load() == 1 })
@@ -204,7 +183,7 @@ func TestAnswersOvertake(t *testing.T) {
 // TestTheEndOfAConnectionEndsItsCalls, also that of the call in whose goroutine the connection was read.
 func TestTheEndOfAConnectionEndsItsCalls(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Call: time.Hour}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Limits: framed.Limits{Call: time.Hour}})
 	c := dial(t, addr)
 	c.send(request(1, fnGate, nil, 0))
 	c.send(request(2, fnGate, nil, 0))
@@ -216,7 +195,7 @@ func TestTheEndOfAConnectionEndsItsCalls(t *testing.T) {
 // TestCallsEndInTime: a call that takes longer than is allowed is answered with an error.
 func TestCallsEndInTime(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{Call: 20 * time.Millisecond}, lean.Limits{})
+	addr, _ := serve(t, &h, Options{Limits: framed.Limits{Call: 20 * time.Millisecond}})
 	c := dial(t, addr)
 	c.send(request(1, fnGate, nil, 0))
 	_, code, body := c.answer()
@@ -229,12 +208,12 @@ func TestCallsEndInTime(t *testing.T) {
 // nothing for too long.
 func TestSlowReadersLoseTheirConnection(t *testing.T) {
 	for name, o := range map[string]Options{
-		"too much": {Frame: 1 << 20, Stall: patient},
-		"too long": {Frame: 32 << 20, Stall: 200 * time.Millisecond},
+		"too much": {Limits: framed.Limits{Frame: 1 << 20, Stall: patient}},
+		"too long": {Limits: framed.Limits{Frame: 32 << 20, Stall: 200 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h tester
-			addr, _ := serve(t, &h, o, lean.Limits{})
+			addr, _ := serve(t, &h, o)
 			slow, other := dial(t, addr), dial(t, addr)
 			require.NoError(t, slow.Conn.(*net.TCPConn).SetReadBuffer(4096))
 			slow.call(1, fnEcho, nil)
@@ -255,7 +234,7 @@ func TestSlowReadersLoseTheirConnection(t *testing.T) {
 // too long.
 func TestStop(t *testing.T) {
 	var h tester
-	addr, s := serve(t, &h, Options{}, lean.Limits{})
+	addr, s := serve(t, &h, Options{})
 	idle, busy := dial(t, addr), dial(t, addr)
 	idle.call(1, fnEcho, nil)
 	busy.send(request(1, fnGate, []byte("late"), 0))
@@ -280,7 +259,7 @@ func TestStop(t *testing.T) {
 	late.ended()
 
 	var h2 tester
-	addr, s = serve(t, &h2, Options{Call: time.Hour}, lean.Limits{})
+	addr, s = serve(t, &h2, Options{Limits: framed.Limits{Call: time.Hour}})
 	stuck := dial(t, addr)
 	stuck.send(request(1, fnGate, nil, 0))
 	eventually(t, "it is in progress", func() bool { return h2.entered.Load() == 1 })
@@ -296,10 +275,10 @@ func TestStop(t *testing.T) {
 // for a new one. One with a call in progress that has to go is closed after its answer.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{}, lean.Limits{Conns: 2})
+	addr, _ := serve(t, &h, Options{}, func(s *framed.Server) { s.Conns = 2 })
 	idle := dial(t, addr)
 	idle.call(1, fnEcho, nil)
-	time.Sleep(200 * time.Millisecond) // Less is not idle; see the limit of package lean.
+	time.Sleep(200 * time.Millisecond) // Less is not idle; see framed.Server.Awake.
 	busy := dial(t, addr)
 	busy.send(request(1, fnGate, []byte("late"), 0))
 	eventually(t, "it is in progress", func() bool { return h.entered.Load() == 1 })
@@ -317,7 +296,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 // TestClosedConnectionsLeaveTheirPlaces: those that are gone count no more.
 func TestClosedConnectionsLeaveTheirPlaces(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{}, lean.Limits{Conns: 1})
+	addr, _ := serve(t, &h, Options{}, func(s *framed.Server) { s.Conns = 1 })
 	for range 5 {
 		c := dial(t, addr)
 		c.call(1, fnEcho, nil)
@@ -330,19 +309,19 @@ func TestClosedConnectionsLeaveTheirPlaces(t *testing.T) {
 // TestSilentConnectionsStay: a client may connect long before it calls.
 func TestSilentConnectionsStay(t *testing.T) {
 	var h tester
-	addr, _ := serve(t, &h, Options{}, lean.Limits{Stall: 20 * time.Millisecond})
+	addr, _ := serve(t, &h, Options{}, func(s *framed.Server) { s.Stall = 20 * time.Millisecond })
 	silent, slow := dial(t, addr), dial(t, addr)
 	slow.send([]byte{magic, 0, 0})
 	slow.ended()
 	silent.call(1, fnEcho, nil)
-	require.Equal(t, leastIdle, Options{Idle: time.Second}.withDefaults().Idle, "nor is an idle one closed before")
+	require.Equal(t, leastIdle, Options{Limits: framed.Limits{Idle: time.Second}}.withDefaults().Idle, "nor is an idle one closed before")
 }
 
 // TestIdleLimit: a connection that had no call in flight for long is closed.
 func TestIdleLimit(t *testing.T) {
 	var h tester
-	addr, s := serve(t, &h, Options{}, lean.Limits{})
-	s.o.Idle = 50 * time.Millisecond
+	addr, s := serve(t, &h, Options{})
+	s.protocol.o.Idle = 50 * time.Millisecond
 	busy, idle := dial(t, addr), dial(t, addr)
 	busy.send(request(1, fnGate, nil, 0))
 	eventually(t, "it is in progress", func() bool { return h.entered.Load() == 1 })
@@ -354,7 +333,7 @@ func TestIdleLimit(t *testing.T) {
 	busy.ended()
 }
 
-// countingBudget is a lean.Budget that has memory for one request.
+// countingBudget is a framed.Budget that has memory for one request.
 type countingBudget struct {
 	slot  chan struct{}
 	taken atomic.Int64
@@ -377,8 +356,8 @@ func (b *countingBudget) Release(n int) { b.taken.Add(-int64(n)); <-b.slot }
 func TestLargeRequestsWaitForMemory(t *testing.T) {
 	var h tester
 	b := &countingBudget{slot: make(chan struct{}, 1)}
-	addr, s := serve(t, &h, Options{Budget: b, Call: 100 * time.Millisecond, Stall: patient}, lean.Limits{})
-	large := make([]byte, lean.Uncounted+1)
+	addr, s := serve(t, &h, Options{Limits: framed.Limits{Call: 100 * time.Millisecond, Stall: patient}}, func(s *framed.Server) { s.Budget = b })
+	large := make([]byte, framed.Uncounted+1)
 	holds, waits := dial(t, addr), dial(t, addr)
 	holds.send(request(1, fnEcho, large, 0)[:100])
 	eventually(t, "it has the memory", func() bool { return b.taken.Load() == int64(len(large)) })
@@ -391,32 +370,9 @@ func TestLargeRequestsWaitForMemory(t *testing.T) {
 	eventually(t, "it was given back", func() bool { return b.taken.Load() == 0 })
 	require.Len(t, waits.call(3, fnEcho, large), len(large))
 	eventually(t, "it was given back", func() bool { return b.taken.Load() == 0 })
-	s.o.Stall = 0
+	s.protocol.o.Stall = 0
 	slow := dial(t, addr)
 	slow.send(request(1, fnEcho, large, 0)[:100])
 	slow.ended()
 	require.Zero(t, b.taken.Load())
-}
-
-// TestRefusalsAreToldOnceAMinute, and there are never more kinds of them than are remembered.
-func TestRefusalsAreToldOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRefusals(slog.New(slog.DiscardHandler), Options{}.withDefaults().called)
-		for i := range 3 {
-			_, due := r.count(kind{1, 300}, time.Now())
-			require.Equal(t, i == 0, due)
-		}
-		time.Sleep(quiet)
-		more, due := r.count(kind{1, 300}, time.Now())
-		require.True(t, due)
-		require.Equal(t, 2, more)
-		for i := range 2 * maxKinds {
-			r.count(kind{uint32(i), 301}, time.Now())
-		}
-		require.Len(t, r.seen, maxKinds)
-		time.Sleep(quiet)
-		_, due = r.count(kind{1, 302}, time.Now())
-		require.True(t, due)
-		require.Len(t, r.seen, 1)
-	})
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 // A request is a header of 20 bytes, a body and an attachment; an answer a header of 16 bytes and a
@@ -31,32 +33,36 @@ const (
 	maxText     = 1 << 10
 )
 
-var (
-	errFrame    = errors.New("the peer sent a frame that cannot be right")
-	errTooLarge = errors.New("the request is too large")
-)
+var errFrame = errors.New("the peer sent a frame that cannot be right")
 
-// header is the fixed part of a request.
-type header struct {
-	seq      uint32
-	function uint32
-	body     int // bytes
-	attached int // bytes after the body, which no call uses
+// small is how many bytes a connection that waits can take at once. A client has up to 100
+// connections, and requests for one key fit.
+const small = 512
+
+// parseHeader reads the header of a request of at most limit bytes.
+func parseHeader(b []byte, limit int) (framed.Frame, error) {
+	if b[0] != magic || b[1] != 0 || b[2] != 0 {
+		return framed.Frame{}, fmt.Errorf("%w: it begins with % x", errFrame, b[:4])
+	}
+	f := framed.Frame{Number: binary.LittleEndian.Uint32(b[4:]), Function: binary.LittleEndian.Uint32(b[8:])}
+	body, attached := binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:])
+	if all := uint64(body) + uint64(attached); all > uint64(limit) {
+		return f, &largeError{seq: f.Number, function: f.Function, size: all, limit: limit}
+	}
+	f.Body, f.Attached = int(body), int(attached)
+	return f, nil
 }
 
-// parseHeader reads the requestHeader bytes of a request of at most limit bytes. With errTooLarge the
-// header is valid.
-func parseHeader(b []byte, limit int) (header, error) {
-	if b[0] != magic || b[1] != 0 || b[2] != 0 {
-		return header{}, fmt.Errorf("%w: it begins with % x", errFrame, b[:4])
-	}
-	body, attached := binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:])
-	h := header{seq: binary.LittleEndian.Uint32(b[4:]), function: binary.LittleEndian.Uint32(b[8:])}
-	if all := uint64(body) + uint64(attached); all > uint64(limit) {
-		return h, fmt.Errorf("%w: %d bytes, at most %d are allowed", errTooLarge, all, limit)
-	}
-	h.body, h.attached = int(body), int(attached)
-	return h, nil
+// largeError is the end of a connection whose client announced a request that is too large.
+type largeError struct {
+	seq, function uint32
+	size          uint64
+	limit         int
+}
+
+// Error implements error.
+func (e *largeError) Error() string {
+	return fmt.Sprintf("the request is too large: %d bytes, at most %d are allowed", e.size, e.limit)
 }
 
 // blank is the header of an answer before seal.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 // want is what a client is answered that sends some bytes and no more: what each whole request asks for,
@@ -23,13 +23,13 @@ func want(b []byte, limit int) (answers []string, large bool) {
 	for len(b) >= requestHeader {
 		h, err := parseHeader(b, limit)
 		if err != nil {
-			return answers, errors.Is(err, errTooLarge)
+			return answers, errors.As(err, new(*largeError))
 		}
-		if b = b[requestHeader:]; len(b) < h.body+h.attached {
+		if b = b[requestHeader:]; len(b) < h.Body+h.Attached {
 			break
 		}
-		answers = append(answers, string(binary.LittleEndian.AppendUint32(nil, h.seq))+string(b[:h.body]))
-		b = b[h.body+h.attached:]
+		answers = append(answers, string(binary.LittleEndian.AppendUint32(nil, h.Number))+string(b[:h.Body]))
+		b = b[h.Body+h.Attached:]
 	}
 	return answers, false
 }
@@ -43,7 +43,9 @@ func FuzzRequests(f *testing.F) {
 	addr := filepath.Join(f.TempDir(), "s")
 	ln, err := new(net.ListenConfig).Listen(f.Context(), "unix", addr)
 	require.NoError(f, err)
-	serveOn(f, ln, &h, Options{Frame: limit, Stall: patient}, lean.Limits{Stall: patient})
+	s := newServer(&h, Options{Limits: framed.Limits{Frame: limit, Stall: patient}})
+	s.Server.Stall = patient
+	serveOn(f, ln, &h, s)
 	one := request(1, fnEcho, []byte("one"), 3)
 	f.Add(one, uint16(5))
 	f.Add(append(request(2, fnEcho, make([]byte, 600), 0), one...), uint16(530))
@@ -61,7 +63,7 @@ func FuzzRequests(f *testing.F) {
 			if err != nil {
 				break
 			}
-			at += requestHeader + h.body + h.attached
+			at += requestHeader + h.Body + h.Attached
 		}
 		answers, large := want(b, limit)
 		c := dialOver(t, "unix", addr)

@@ -1,6 +1,6 @@
 // Package upstream serves the clients of upstream's releases at the RPC port of a master: the
-// connections and frames of coro_rpc, and which release is at the other end. What the calls do is
-// for a Handler.
+// frames of coro_rpc, over connections of package framed, and which release is at the other end. What
+// the calls do is for a Handler.
 package upstream
 
 import (

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,25 +93,39 @@ func (h *tester) options(o Options) Options {
 		return calls.All
 	}
 	o.Observe = func(method string, _ time.Duration) { h.mu.Lock(); defer h.mu.Unlock(); h.calls[method]++ }
-	o.Connections = func(more int) { h.conns.Add(int32(more)) }
 	return o
 }
 
-// serve runs a server of h until the test ends.
-func serve(t testing.TB, h *tester, o Options, l lean.Limits) (addr string, s *Server) {
+// serve runs a server of h, set up by set, until the test ends.
+func serve(t testing.TB, h *tester, o Options, set ...func(*framed.Server)) (addr string, s *server) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	return ln.Addr().String(), serveOn(t, ln, h, o, l)
+	s = newServer(h, o)
+	for _, f := range set {
+		f(s.Server)
+	}
+	serveOn(t, ln, h, s)
+	return ln.Addr().String(), s
 }
 
-// serveOn runs a server of h behind the splitter of package lean, until the test ends.
-func serveOn(t testing.TB, ln net.Listener, h *tester, o Options, l lean.Limits) (s *Server) {
-	s = NewServer(h.options(o))
-	front := lean.NewServer(l)
-	front.CoroRPC = s.Serve
-	front.ConnClosed = func(lean.ConnClosed) { h.madeRoom.Add(1) }
-	split := lean.Split(ln, front)
+// server is one of upstream's protocol alone.
+type server struct {
+	*framed.Server
+	protocol *Server
+}
+
+func newServer(h *tester, o Options) *server {
+	s := &server{framed.NewServer(), NewServer(h.options(o))}
+	s.Register(foreign.CoroRPC, s.protocol)
+	s.ConnClosed = func(framed.ConnClosed) { h.madeRoom.Add(1) }
+	s.Connections = func(_ foreign.Protocol, more int) { h.conns.Add(int32(more)) }
+	return s
+}
+
+// serveOn serves a listener until the test ends.
+func serveOn(t testing.TB, ln net.Listener, h *tester, s *server) {
+	split := s.Split(ln)
 	var serving sync.WaitGroup
 	serving.Go(func() { // What is for gRPC.
 		for {
@@ -126,11 +141,9 @@ func serveOn(t testing.TB, ln net.Listener, h *tester, o Options, l lean.Limits)
 		defer cancel()
 		assert.NoError(t, split.Close())
 		s.Stop(ctx)
-		front.Stop(ctx)
 		serving.Wait()
 		assert.Zero(t, h.conns.Load(), "connections that were not counted back")
 	})
-	return s
 }
 
 // client is one connection of a client.

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 )
 
@@ -244,7 +243,7 @@ var shapes = func() map[string][]calls.Versions {
 // connection gets an answer that it can read, and keeps it.
 func TestAWrongGuessOverTheNetwork(t *testing.T) {
 	var h tester
-	addr, s := serve(t, &h, Options{}, lean.Limits{})
+	addr, s := serve(t, &h, Options{})
 	readers := []byte{byte(set(calls.V12, calls.V13))}
 	first := dial(t, addr)
 	require.Equal(t, byte(calls.V13), first.call(1, fnGuess, readers)[0])
@@ -262,7 +261,7 @@ func TestAWrongGuessOverTheNetwork(t *testing.T) {
 	quiet.call(1, fnWhole, readers)
 	require.NoError(t, quiet.Close())
 	require.Equal(t, byte(calls.V12), dial(t, addr).call(1, fnGuess, readers)[0])
-	s.peers.mu.Lock()
-	defer s.peers.mu.Unlock()
-	require.Len(t, s.peers.hosts, 1)
+	s.protocol.peers.mu.Lock()
+	defer s.protocol.peers.mu.Unlock()
+	require.Len(t, s.protocol.peers.hosts, 1)
 }

@@ -1,105 +1,132 @@
 package upstream
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
+	"runtime/debug"
+	"time"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
-	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
-	"github.com/mooncake-go/mooncake/sdk/x/samehost"
+	"google.golang.org/grpc/status"
+
+	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
-// Server serves the connections that Split of package lean hands to it. Safe for concurrent use.
+// Server is the protocol of upstream's clients, for foreign.CoroRPC of a framed.Server. It implements
+// framed.Protocol. Safe for concurrent use.
 type Server struct {
-	shared
-	peers  *peers
-	cancel context.CancelFunc // of ctx
-	refuse context.CancelFunc // of taking
-
-	mu       sync.Mutex
-	stopping bool
-	conns    map[*conn]struct{}
-	serving  sync.WaitGroup // one for each of conns
+	o        Options
+	refusals *refusals
+	peers    *peers
 }
+
+var _ framed.Protocol = (*Server)(nil)
 
 // NewServer returns a server.
 func NewServer(o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{shared: shared{o: o, refusals: newRefusals(o.Logger, o.called)}, peers: newPeers(), conns: map[*conn]struct{}{}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.taking, s.refuse = context.WithCancel(s.ctx)
-	return s
+	return &Server{o: o, refusals: newRefusals(o.Logger, o.called), peers: newPeers()}
 }
 
-// Serve serves a connection. It returns before the connection ends where another goroutine goes on.
-func (s *Server) Serve(h *lean.Handed) {
-	samehost.Tune(h.Conn)
-	socket := busypoll.Adopt(h.Conn, s.o.Poll)
-	c, err := newConn(&s.shared, h, socket)
-	if err != nil || !h.Become(socket) || !s.enter(c) {
-		_ = socket.Close()
-		h.Left()
-		return
+// Limits implements framed.Protocol.
+func (s *Server) Limits() framed.Limits { return s.o.Limits }
+
+// Shape implements framed.Protocol.
+func (s *Server) Shape() framed.Shape { return framed.Shape{Header: requestHeader, Buffer: small} }
+
+// Parse implements framed.Protocol.
+func (s *Server) Parse(b []byte, limit int) (framed.Frame, error) { return parseHeader(b, limit) }
+
+// Open implements framed.Protocol.
+func (s *Server) Open(remote net.Addr) framed.Client {
+	addr, _ := netip.ParseAddrPort(remote.String()) // The zero value where there is none.
+	return &caller{Server: s, peer: s.peers.enter(addr), remote: remote}
+}
+
+// caller is the client at the other end of a connection. It implements framed.Client.
+type caller struct {
+	*Server
+	peer   *Peer
+	remote net.Addr
+}
+
+// Greet implements framed.Client: there is no greeting.
+func (c *caller) Greet(framed.Wire) (known bool, err error) { return false, nil }
+
+// Asked implements framed.Client.
+func (c *caller) Asked() { c.peer.asked() }
+
+// Bye implements framed.Client: there is none.
+func (c *caller) Bye() []byte { return nil }
+
+// Last returns the answer to a request that is too large.
+func (c *caller) Last(err error) []byte {
+	large := (*largeError)(nil)
+	if !errors.As(err, &large) {
+		return nil
 	}
-	c.peer, c.ended = s.peers.enter(addrOf(socket)), s.forget
-	s.o.Connections(1)
-	c.readOn()
+	c.refusals.tooLarge(c.remote, large.function, large)
+	return tooLarge(large.seq, large.Error())
 }
 
-// enter counts a connection, unless Stop was called.
-func (s *Server) enter(c *conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return false
+// Left implements framed.Client.
+func (c *caller) Left(byClient bool) { c.peer.left(byClient, time.Now()) }
+
+// Refuse implements framed.Client.
+func (c *caller) Refuse(j *framed.Call, why error) {
+	c.refuse(j, &Refused{Code: CodeBusy, Message: status.Convert(why).Message()})
+}
+
+func (c *caller) refuse(j *framed.Call, why *Refused) {
+	c.refusals.tell(c.remote, j.Function, why)
+	j.Out = refusal(j.Out, j.Number, why)
+}
+
+// Answer implements framed.Client.
+func (c *caller) Answer(j *framed.Call) {
+	refused := c.answer(j)
+	now := time.Now()
+	if name := c.o.Name(j.Function); name != "" {
+		c.o.Observe(method(name), now.Sub(j.Began))
 	}
-	s.conns[c] = struct{}{}
-	s.serving.Add(1)
-	return true
-}
-
-// forget is the last that happens to a connection.
-func (s *Server) forget(c *conn) {
-	s.o.Connections(-1)
-	s.mu.Lock()
-	delete(s.conns, c)
-	s.mu.Unlock()
-	s.serving.Done()
-}
-
-func addrOf(conn net.Conn) netip.AddrPort {
-	a, err := netip.ParseAddrPort(conn.RemoteAddr().String())
-	if err != nil {
-		return netip.AddrPort{}
+	if refused != nil {
+		c.refuse(j, refused)
+	} else if j.Alone() {
+		c.peer.answered(func(as calls.Version) calls.Versions { return c.o.Readers(j.Function, as) }, now)
 	}
-	return a
 }
 
-// Stop takes no more calls, waits for those in progress until ctx ends, then cuts them off.
-// Repeatable.
-func (s *Server) Stop(ctx context.Context) {
-	s.mu.Lock()
-	s.stopping = true
-	s.refuse()
-	for c := range s.conns {
-		c.retire()
-	}
-	s.mu.Unlock()
-	over := make(chan struct{})
-	go func() { s.serving.Wait(); close(over) }()
-	select {
-	case <-over:
-	case <-ctx.Done():
-		s.cancel()
-		s.mu.Lock()
-		for c := range s.conns {
-			c.giveUp()
-			_ = c.socket.Close()
+// answer makes the frame of the answer, or says why there is none.
+func (c *caller) answer(j *framed.Call) (refused *Refused) {
+	j.Out = append(j.Out[:0], blank[:]...)
+	defer func() {
+		if p := recover(); p != nil {
+			c.o.Logger.ErrorContext(j.Context(), "a call of an upstream client panicked; it is answered with an error, the master goes on",
+				slog.String("function", c.o.called(j.Function)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			refused = &Refused{Code: CodeInternal, Message: c.o.called(j.Function) + " failed on a fault of the master's own; its log says more"}
 		}
-		s.mu.Unlock()
-		<-over
+	}()
+	out, err := c.o.Handler.Answer(j.Context(), c.peer, j.Function, j.In, j.Out)
+	if err != nil {
+		return refusedBy(c.o.called(j.Function), err)
 	}
-	s.cancel()
+	if size := len(out) - answerHeader; size > c.o.Frame {
+		return &Refused{Code: CodeTooLarge, Message: fmt.Sprintf("the answer to %s has %d bytes, at most %d are allowed: ask for fewer keys at once",
+			c.o.called(j.Function), size, c.o.Frame)}
+	}
+	j.Out = out
+	seal(out, j.Number, answerOK)
+	return nil
+}
+
+// refusedBy returns the refusal for the error of a Handler.
+func refusedBy(name string, err error) *Refused {
+	var refused *Refused
+	if errors.As(err, &refused) {
+		return refused
+	}
+	return &Refused{Code: CodeInternal, Message: name + " failed: " + err.Error()}
 }

@@ -31,15 +31,15 @@ type Outbox struct {
 
 var errSlow = errors.New("the peer does not read what is sent to it")
 
-// ErrNoSocket is the error for a connection that is not one of the system.
-var ErrNoSocket = errors.New("the connection is not one of the system")
+// errNoSocket is the error for a connection that is not one of the system.
+var errNoSocket = errors.New("the connection is not one of the system")
 
 // NewOutbox returns an outbox of conn, which ends when the peer takes nothing for stall, or where more
 // than limit bytes would wait.
 func NewOutbox(conn net.Conn, stall time.Duration, limit int) (*Outbox, error) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil, ErrNoSocket
+		return nil, errNoSocket
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {

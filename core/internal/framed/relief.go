@@ -9,12 +9,12 @@ import (
 // read it works on it. The delay is at most twice that.
 const onItsOwn = 2 * time.Millisecond
 
-// Relief lets the goroutine that reads a connection work on a call. If the call lasts, another
+// relief lets the goroutine that reads a connection work on a call. If the call lasts, another
 // goroutine takes over the reading. The clock that checks this runs only while calls arrive, so
 // that a call pays for no more than two uncontended locks.
-type Relief struct {
-	// TakeOver reads on, until the connection ends. Set it before the first call.
-	TakeOver func()
+type relief struct {
+	// takeOver reads on, until the connection ends. Set it before the first call.
+	takeOver func()
 
 	mu      sync.Mutex
 	working bool
@@ -25,8 +25,8 @@ type Relief struct {
 	stopped bool
 }
 
-// During runs work. It reports whether another goroutine has taken over meanwhile.
-func (r *Relief) During(work func()) (relieved bool) {
+// during runs work. It reports whether another goroutine has taken over meanwhile.
+func (r *relief) during(work func()) (relieved bool) {
 	r.mu.Lock()
 	r.working = true
 	r.count++
@@ -51,7 +51,7 @@ func (r *Relief) During(work func()) (relieved bool) {
 }
 
 // look takes over where the call of the last look still lasts.
-func (r *Relief) look() {
+func (r *relief) look() {
 	r.mu.Lock()
 	same := r.count == r.seen
 	r.seen = r.count
@@ -64,12 +64,12 @@ func (r *Relief) look() {
 	}
 	r.mu.Unlock()
 	if take {
-		r.TakeOver()
+		r.takeOver()
 	}
 }
 
-// Stop ends the clock.
-func (r *Relief) Stop() {
+// stop ends the clock.
+func (r *relief) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true

@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -130,7 +131,7 @@ func dial(a masteraddr.Address, d ha.Directory, opts Options) (*Client, error) {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(a.String()), err)
 	}
 	leaner := lean.ClientOptions{
-		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
+		Limits: framed.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
 		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer, Admit: c.admit,
 	}
 	c.lean = lean.NewPool(first, opts.Connections, leaner)

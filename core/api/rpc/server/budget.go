@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -23,7 +23,7 @@ const (
 )
 
 // budget bounds the memory of large requests, over both framings together. They wait in the order
-// in which they came. It implements lean.Budget.
+// in which they came. It implements framed.Budget.
 type budget struct {
 	size    int64
 	free    *semaphore.Weighted
@@ -35,7 +35,7 @@ func newBudget(o Options) *budget {
 	return &budget{size: o.MemoryBudget, free: semaphore.NewWeighted(o.MemoryBudget), changed: o.Memory, waited: o.MemoryWait}
 }
 
-// Acquire implements lean.Budget. The error is a status: InvalidParams for a request that does not
+// Acquire implements framed.Budget. The error is a status: InvalidParams for a request that does not
 // fit at all, RPCFail where the memory was not free in time.
 func (b *budget) Acquire(ctx context.Context, n int) error {
 	need := int64(n) * perByte
@@ -57,7 +57,7 @@ func (b *budget) Acquire(ctx context.Context, n int) error {
 	return nil
 }
 
-// Release implements lean.Budget.
+// Release implements framed.Budget.
 func (b *budget) Release(n int) {
 	b.changed(int64(n) * -perByte)
 	b.free.Release(int64(n) * perByte)
@@ -73,7 +73,7 @@ type codec struct{ mastercodec.Codec }
 
 // Decode implements lean.Codec.
 func (c codec) Decode(b []byte, m proto.Message) error {
-	if len(b) > lean.Uncounted && manyFields(b) {
+	if len(b) > framed.Uncounted && manyFields(b) {
 		return fmt.Errorf("it has more than %d fields, which no batch has", mostFields)
 	}
 	return c.Codec.Decode(b, m)

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/memory"
 )
 
@@ -20,11 +20,11 @@ const quiet = time.Minute
 
 // logConnClosed returns what happens to connections that are closed because there are too many: a line in
 // the log, at most one a minute, and a count.
-func logConnClosed(o Options) func(lean.ConnClosed) {
+func logConnClosed(o Options) func(framed.ConnClosed) {
 	var mu sync.Mutex
 	var told time.Time
-	since := map[lean.CloseReason]int{}
-	return func(c lean.ConnClosed) {
+	since := map[framed.CloseReason]int{}
+	return func(c framed.ConnClosed) {
 		if o.ConnClosed != nil {
 			o.ConnClosed(string(c.Why))
 		}
@@ -45,8 +45,8 @@ func logConnClosed(o Options) func(lean.ConnClosed) {
 		o.Logger.LogAttrs(context.Background(), slog.LevelWarn, text,
 			slog.Int("connections", c.Open), slog.Int("most", c.Most), slog.Uint64("open_files_limit", openFiles()),
 			slog.String("host", c.Host.String()), slog.Int("connections_of_host", c.OfHost),
-			slog.Int("closed_idle", since[lean.ClosedIdle]), slog.Int("closed_half_open", since[lean.ClosedHalfOpen]),
-			slog.Int("refused", since[lean.Refused]), slog.String("do", do))
+			slog.Int("closed_idle", since[framed.ClosedIdle]), slog.Int("closed_half_open", since[framed.ClosedHalfOpen]),
+			slog.Int("refused", since[framed.Refused]), slog.String("do", do))
 		clear(since)
 	}
 }

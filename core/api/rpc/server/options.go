@@ -37,7 +37,7 @@ type Options struct {
 	Memory     func(bytes int64)
 	MemoryWait func()
 	// ConnClosed, where set, is told why a connection was closed or refused because there were too
-	// many, with the words of lean.CloseReason. Called from many goroutines; it must not block.
+	// many, with the words of framed.CloseReason. Called from many goroutines; it must not block.
 	ConnClosed func(why string)
 	// Upstream, where set, answers upstream's clients, which are turned away otherwise.
 	// UpstreamConnections, where set, is told by how many their connections become more. Called from many

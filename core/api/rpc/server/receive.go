@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
 // messageStream is what gRPC's own parser of messages reads. gRPC lets a client send no more than
@@ -28,8 +28,8 @@ type messageStream interface {
 const messageHeader = 5
 
 // counted returns the description of a service whose large requests over gRPC wait for a budget. A
-// request waits for Options.CallTimeout at most, and then has to arrive within lean.Arrival.
-func counted(desc grpc.ServiceDesc, b lean.Budget, o Options) *grpc.ServiceDesc {
+// request waits for Options.CallTimeout at most, and then has to arrive within framed.Arrival.
+func counted(desc grpc.ServiceDesc, b framed.Budget, o Options) *grpc.ServiceDesc {
 	desc.Methods = slices.Clone(desc.Methods)
 	for i := range desc.Methods {
 		call := desc.Methods[i].Handler
@@ -50,7 +50,7 @@ func counted(desc grpc.ServiceDesc, b lean.Budget, o Options) *grpc.ServiceDesc 
 type receiver struct {
 	ctx    context.Context
 	stream messageStream
-	budget lean.Budget
+	budget framed.Budget
 	wait   time.Duration
 	stall  time.Duration
 	held   int // bytes of the request that the budget holds memory for
@@ -94,7 +94,7 @@ func (r *receiver) decode(into any) error {
 
 // read returns the bytes of the request, a large one once the budget has memory for it.
 func (r *receiver) read(size int) (mem.BufferSlice, error) {
-	if size <= lean.Uncounted {
+	if size <= framed.Uncounted {
 		data, err := r.stream.Read(size)
 		return data, unreadable(err)
 	}
@@ -113,7 +113,7 @@ func (r *receiver) read(size int) (mem.BufferSlice, error) {
 		data, err := r.stream.Read(size)
 		got <- result{data, err}
 	}()
-	late := time.NewTimer(lean.Arrival(size, r.stall))
+	late := time.NewTimer(framed.Arrival(size, r.stall))
 	defer late.Stop()
 	select {
 	case g := <-got:

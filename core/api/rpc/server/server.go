@@ -16,14 +16,15 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/upstream"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // Server serves a master on a listener. A call that panics fails alone.
 type Server struct {
-	grpc     *grpc.Server
-	lean     *lean.Server
-	upstream *upstream.Server // nil where upstream's clients are turned away
+	grpc   *grpc.Server
+	framed *framed.Server // of this project's clients, and of upstream's where they are served
 }
 
 // New returns a server of m. Nothing runs before Serve.
@@ -33,13 +34,13 @@ func New(m store.Master, opts Options) *Server {
 	if opts.Observe != nil {
 		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
 	}
-	s := &Server{grpc: grpc.NewServer(
+	s := &Server{framed: framed.NewServer(), grpc: grpc.NewServer(
 		grpc.MaxRecvMsgSize(rpc.MaxMessageSize),
 		grpc.MaxSendMsgSize(rpc.MaxMessageSize),
 		grpc.MaxConcurrentStreams(opts.MaxStreams),
 		grpc.MaxHeaderListSize(64<<10),
 		// What a client may send of a request before the server has memory for the rest.
-		grpc.InitialWindowSize(lean.Uncounted),
+		grpc.InitialWindowSize(framed.Uncounted),
 		grpc.InitialConnWindowSize(1<<20),
 		grpc.ConnectionTimeout(opts.HandshakeTimeout),
 		// A client may ask for a sign of life every 5 s; one that is silent for 40 s
@@ -50,31 +51,35 @@ func New(m store.Master, opts Options) *Server {
 		}),
 		grpc.ChainUnaryInterceptor(append([]grpc.UnaryServerInterceptor{bounded(opts.CallTimeout)}, chain...)...),
 	)}
-	s.lean = lean.NewServer(lean.Limits{
+	limits := framed.Limits{
 		Frame: rpc.MaxMessageSize, Calls: int(opts.MaxStreams), Stall: opts.HandshakeTimeout, Idle: opts.IdleTimeout, Call: opts.CallTimeout,
-		Conns: opts.MaxConnections,
-	}, chain...)
-	b := newBudget(opts)
-	s.lean.Budget = b
-	s.lean.ConnClosed = logConnClosed(opts)
-	s.lean.Codec = codec{}
-	s.lean.Foreign = turnedAway(opts)
+	}
+	own := lean.NewServer(limits, chain...)
+	own.Codec = codec{}
+	s.framed.Register(foreign.Lean, own)
 	if opts.Upstream != nil {
-		s.upstream = upstream.NewServer(upstream.Options{
-			Handler: opts.Upstream, Logger: opts.Logger, Frame: rpc.MaxMessageSize, Stall: opts.HandshakeTimeout, Call: opts.CallTimeout,
-			Idle: opts.IdleTimeout, Budget: b, Observe: opts.Observe, Connections: opts.UpstreamConnections,
-		})
-		s.lean.CoroRPC = s.upstream.Serve
+		limits.Calls = 0 // The default of upstream's clients.
+		s.framed.Register(foreign.CoroRPC, upstream.NewServer(upstream.Options{
+			Handler: opts.Upstream, Logger: opts.Logger, Limits: limits, Observe: opts.Observe,
+		}))
+	}
+	b := newBudget(opts)
+	s.framed.Conns, s.framed.Stall, s.framed.Budget = opts.MaxConnections, opts.HandshakeTimeout, b
+	s.framed.ConnClosed, s.framed.Foreign = logConnClosed(opts), turnedAway(opts)
+	s.framed.Connections = func(p foreign.Protocol, more int) {
+		if p == foreign.CoroRPC && opts.UpstreamConnections != nil {
+			opts.UpstreamConnections(more)
+		}
 	}
 	s.grpc.RegisterService(counted(masterv1.MasterService_ServiceDesc, b, opts), &service{master: m})
-	masterv1.RegisterMasterServiceServer(s.lean, &service{master: m})
+	masterv1.RegisterMasterServiceServer(own, &service{master: m})
 	return s
 }
 
 // Serve answers on ln until Stop, and closes it: calls over gRPC, over the leaner framing of package
 // lean, and of upstream's clients. It returns nil after Stop.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.grpc.Serve(lean.Split(ln, s.lean))
+	err := s.grpc.Serve(s.framed.Split(ln))
 	if errors.Is(err, grpc.ErrServerStopped) {
 		return nil
 	}
@@ -89,10 +94,7 @@ func (s *Server) Stop(ctx context.Context) {
 		defer close(done)
 		var all sync.WaitGroup
 		all.Go(s.grpc.GracefulStop)
-		all.Go(func() { s.lean.Stop(ctx) })
-		if s.upstream != nil {
-			all.Go(func() { s.upstream.Stop(ctx) })
-		}
+		all.Go(func() { s.framed.Stop(ctx) })
 		all.Wait()
 	}()
 	select {

@@ -1,4 +1,4 @@
-package lean
+package framed
 
 import (
 	"container/list"
@@ -11,12 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awake is how long a connection has to be idle to give way to one of a host that has as many. Tests
-// change it.
-var awake = 100 * time.Millisecond
-
 const (
-	// admitTimeout is how long a new connection waits at most for another to be idle for awake, jiffy
+	// admitTimeout is how long a new connection waits at most for another to be idle for long, jiffy
 	// how exactly the system measures that.
 	admitTimeout, jiffy = 200 * time.Millisecond, 10 * time.Millisecond
 	// drainTimeout is how long a client that was asked to close it may take to close its connection.
@@ -52,6 +48,7 @@ type ConnClosed struct {
 // connLimiter bounds the connections of a listener, in favour of the hosts that have few.
 type connLimiter struct {
 	most, half int
+	awake      time.Duration // see Server.Awake
 	tell       func(ConnClosed)
 
 	mu       sync.Mutex
@@ -61,7 +58,7 @@ type connLimiter struct {
 	halfOpen *list.List // of *trackedConn, the oldest first
 }
 
-func newConnLimiter(most int, tell func(ConnClosed)) *connLimiter {
+func newConnLimiter(most int, awake time.Duration, tell func(ConnClosed)) *connLimiter {
 	half := mostHalfOpen
 	if most > 0 {
 		half = min(half, max(leastHalfOpen, most/4))
@@ -69,7 +66,9 @@ func newConnLimiter(most int, tell func(ConnClosed)) *connLimiter {
 	if tell == nil {
 		tell = func(ConnClosed) {}
 	}
-	return &connLimiter{most: most, half: half, tell: tell, hosts: map[netip.Addr]map[*trackedConn]struct{}{}, halfOpen: list.New()}
+	return &connLimiter{
+		most: most, half: half, awake: awake, tell: tell, hosts: map[netip.Addr]map[*trackedConn]struct{}{}, halfOpen: list.New(),
+	}
 }
 
 // trackedConn is a connection of a limiter.
@@ -107,7 +106,7 @@ func (c *connLimiter) enter(conn net.Conn) *trackedConn {
 	refused := false
 	for waited := false; c.most > 0 && c.open > c.most; waited = true {
 		v, idle := c.victim(t)
-		if v != nil && (idle >= awake || len(c.hosts[v.host]) > len(c.hosts[t.host])) {
+		if v != nil && (idle >= c.awake || len(c.hosts[v.host]) > len(c.hosts[t.host])) {
 			closing = append(closing, c.close(v, ClosedIdle, false))
 			break
 		}
@@ -116,7 +115,7 @@ func (c *connLimiter) enter(conn net.Conn) *trackedConn {
 			break
 		}
 		c.mu.Unlock()
-		time.Sleep(min(awake-idle+jiffy, admitTimeout))
+		time.Sleep(min(c.awake-idle+jiffy, admitTimeout))
 		c.mu.Lock()
 	}
 	c.mu.Unlock()

@@ -1,4 +1,4 @@
-package lean
+package framed
 
 import (
 	"errors"
@@ -11,18 +11,17 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
-// Split returns a listener with those connections of ln that are not for s; s serves the
-// others. Both end when the returned listener is closed, which closes ln. A connection that
-// speaks neither this package's framing nor HTTP/2 is turned away at once: s.Foreign is told.
-// s.CoroRPC, where set, gets those of upstream's clients.
+// Split returns a listener with those connections of ln that speak HTTP/2; s serves those of the protocols
+// that are registered. Both end when the returned listener is closed, which closes ln. A connection of
+// another protocol is turned away at once: s.Foreign is told.
 //
-// Where there are too many connections (Limits.Conns), the one that has been idle for longest, of
+// Where there are too many connections (s.Conns), the one that has been idle for longest, of
 // the host with the most, gives way to a new one: its client is told goodbye, or it is closed.
-// At most 256 connections, a quarter of Limits.Conns where that is less, may be such that have not
+// At most 256 connections, a quarter of s.Conns where that is less, may be such that have not
 // sent their beginning; the oldest gives way. s.ConnClosed is told of each.
-func Split(ln net.Listener, s *Server) net.Listener {
+func (s *Server) Split(ln net.Listener) net.Listener {
 	sp := &splitter{
-		Listener: ln, s: s, limiter: newConnLimiter(s.limits.Conns, s.ConnClosed),
+		Listener: ln, s: s, limiter: newConnLimiter(s.Conns, s.Awake, s.ConnClosed),
 		rest: make(chan net.Conn), over: make(chan struct{}), sniffing: map[net.Conn]struct{}{},
 	}
 	go sp.accept()
@@ -106,8 +105,8 @@ func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
 	}()
 	first, n, err := sp.begin(conn)
 	protocol := foreign.FromClient(first[:n])
-	coro := protocol == foreign.CoroRPC && sp.s.CoroRPC != nil
-	if n > 0 && protocol != foreign.Lean && protocol != foreign.HTTP2 && !coro {
+	_, served := sp.s.protocols[protocol]
+	if n > 0 && !served && protocol != foreign.HTTP2 {
 		defer sp.forget(conn)
 		sp.turnAway(conn, protocol, first[:n])
 		return
@@ -119,21 +118,18 @@ func (sp *splitter) sniff(conn net.Conn, g *trackedConn) {
 		_ = conn.Close()
 		return
 	}
-	boundUnacknowledged(conn)
-	switch {
-	case protocol == foreign.Lean:
-		sp.s.serveConn(g)
-	case coro:
+	BoundUnacknowledged(conn)
+	if served {
 		handed = true
-		sp.s.CoroRPC(&Handed{Conn: conn, First: first, tracked: g})
-	default:
-		g.greeted(nil)
-		select {
-		case sp.rest <- &begun{Conn: conn, first: first[:], tracked: g}:
-			handed = true
-		case <-sp.over:
-			_ = conn.Close()
-		}
+		sp.s.serve(protocol, g, first[:])
+		return
+	}
+	g.greeted(nil)
+	select {
+	case sp.rest <- &begun{Conn: conn, first: first[:], tracked: g}:
+		handed = true
+	case <-sp.over:
+		_ = conn.Close()
 	}
 }
 
@@ -143,9 +139,9 @@ const silence = 5 * time.Minute
 
 // begin reads the first bytes.
 func (sp *splitter) begin(conn net.Conn) (first [foreign.Least]byte, n int, err error) {
-	stall := sp.s.limits.Stall
+	stall := sp.s.Stall
 	wait := stall
-	if sp.s.CoroRPC != nil {
+	if sp.s.protocols[foreign.CoroRPC] != nil {
 		wait = max(wait, silence)
 	}
 	if err = conn.SetReadDeadline(time.Now().Add(wait)); err != nil {

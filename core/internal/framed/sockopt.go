@@ -1,4 +1,4 @@
-package lean
+package framed
 
 import (
 	"net"
@@ -11,8 +11,8 @@ import (
 // peer's system before the connection is given up.
 const unacknowledged = 15_000
 
-// boundUnacknowledged sets TCP_USER_TIMEOUT. What is no TCP connection has none.
-func boundUnacknowledged(conn net.Conn) {
+// BoundUnacknowledged sets TCP_USER_TIMEOUT. What is no TCP connection has none.
+func BoundUnacknowledged(conn net.Conn) {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
 		return
