@@ -38,7 +38,9 @@ type chunk struct {
 	buf   []byte
 	write bool
 	size  int
+	at    uint64 // of the operation's memory at the peer
 	state chunkState
+	stage stage
 	index int // place in op.chunks
 	// answered and answer hold an answer that arrived while the chunk was chunkSending.
 	answered bool
