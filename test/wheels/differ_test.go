@@ -114,7 +114,6 @@ type thing struct {
 	copies  int  // that its put made
 	copied  bool // there was a copy or move of it
 	changed bool // how many it has is not known
-	grouped bool // an upsert has to name its group
 }
 
 // grant is a call that may have granted leases.

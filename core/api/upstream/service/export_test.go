@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 )
 
@@ -10,7 +11,7 @@ import (
 type As calls.Version
 
 // Narrow implements narrower.
-func (a As) Narrow(request calls.Versions) calls.Version {
+func (a As) Narrow(request calls.Versions, _ upstream.Reading) calls.Version {
 	if !request.Has(calls.Version(a)) {
 		panic("the request is not one of the version")
 	}
