@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // mixes are the versions whose nodes make a pool together with a store node of ours; the short form
@@ -115,9 +118,11 @@ func (u *client) getAgain(c *check, how string, objects []object) []*value {
 func mixed(c *check, members []string) {
 	m := startMaster(c, members[0])
 	nodes := map[string]string{} // whose segment a name is
+	var ours store.Calls
 	if !control {
 		startStore(c, m)
 		nodes[m.segments(c)[0]] = "ours"
+		ours = openOurs(c, m)
 	}
 	clients := startClients(c, members, m)
 	for _, u := range clients {
@@ -135,19 +140,15 @@ func mixed(c *check, members []string) {
 	}
 	var faults []string
 	if !control {
-		ours := wrote{"our program", "any node", objects("mixed/ours", 1, 9, 300_000, 3<<20)}
-		for _, o := range ours.objects {
-			oursPut(c, m, o)
+		mine := wrote{"our client", "any node", objects("mixed/ours", 1, 9, 300_000, 3<<20)}
+		for _, o := range mine.objects {
+			require.NoError(c, ours.Put(c.Context(), o.key, o.content(), model.DefaultReplicateConfig()), "%s", o.key)
 		}
-		all = append(all, ours)
-		some := slices.Clone(all) // Each get is a process.
-		for i, w := range some {
-			some[i].objects = w.objects[len(w.objects)-2:]
-		}
-		faults = lost("our program", some, func(objects []object) []*value {
+		all = append(all, mine)
+		faults = lost("our client", all, func(objects []object) []*value {
 			var out []*value
 			for _, o := range objects {
-				out = append(out, oursGet(c, m, o))
+				out = append(out, valueOf(c, ours, o))
 			}
 			return out
 		})

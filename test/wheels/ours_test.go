@@ -72,10 +72,24 @@ func openOurs(t testing.TB, m *master) store.Calls {
 	cfg := loaded.Config
 	cfg.Store.MasterServerAddress, cfg.Store.LocalHostname = m.rpc, "127.0.0.1"
 	cfg.Store.Protocol, cfg.Store.Transports = "tcp", []string{"tcp"}
+	if onDevices {
+		cfg.Store.Protocol, cfg.Store.Transports, cfg.Store.DeviceNames = "rdma", []string{"rdma"}, []string{ourDevice}
+	}
 	cfg.Admin.Socket = config.SocketOff
 	c, err := app.OpenClient(t.Context(), cfg, builtin.Plugins(), app.ClientOptions{Log: slog.New(slog.DiscardHandler), AllocWait: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	require.NoError(t, c.Await(t.Context(), patience))
 	return store.Calls{Pool: c.Store}
+}
+
+// valueOf is what a client of ours gets of an object, nil where that fails.
+func valueOf(t testing.TB, ours store.Calls, o object) *value {
+	t.Helper()
+	got, err := ours.Get(t.Context(), o.key)
+	if err != nil {
+		t.Logf("our client gets %s: %v", o.key, err)
+		return nil
+	}
+	return digest(got)
 }
