@@ -20,7 +20,12 @@ func (a As) Narrow(request calls.Versions, _ upstream.Reading) calls.Version {
 
 // AnswerAs is Answer for a peer of a version.
 func (s *Service) AnswerAs(ctx context.Context, v calls.Version, function uint32, body []byte) ([]byte, error) {
-	return s.answer(ctx, As(v), function, body, nil)
+	return s.AppendAs(ctx, v, function, body, nil)
+}
+
+// AppendAs is AnswerAs that appends to out.
+func (s *Service) AppendAs(ctx context.Context, v calls.Version, function uint32, body, out []byte) ([]byte, error) {
+	return s.answer(ctx, As(v), function, body, out)
 }
 
 // CodeOf is codeOf.
