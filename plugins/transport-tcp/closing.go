@@ -19,15 +19,6 @@ import (
 // closing with unread bytes is a reset. A READ of the last byte, on the next connection, shows that
 // the peer lives and has the address.
 
-// stage says how far the request of a chunk is.
-type stage uint8
-
-const (
-	stageShared stage = iota // on a connection that may be used again; a WRITE is followed by a READ of its last byte
-	stageAlone               // on a connection of its own
-	stageProof               // the WRITE has ended, and its last byte is read on a connection of its own
-)
-
 // learn notes that the peer closes a connection after each request. The caller holds path.mu.
 func (p *path) learn() {
 	p.closes = true
@@ -100,12 +91,4 @@ func (c *connection) closedUpstream(got int, err error) error {
 		Code: errs.TransferFail, Class: errs.ClassTransientPeer, Err: fmt.Errorf("the peer closed it without an answer: %w", err),
 		Hint: "it ended, or has no such buffer (any more): fetch its descriptor again",
 	}
-}
-
-// proof compares the last byte of a WRITE with what the peer has there.
-func (ch *chunk) proof(last byte) error {
-	if ch.op == nil || last == ch.buf[ch.size-1] {
-		return nil
-	}
-	return errs.New(errs.TransferFail, "transport/tcp: write to a peer of upstream", "the peer took all bytes and has others at the last address: another writer is using its memory, or the buffer is not there any more")
 }
