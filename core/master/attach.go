@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
@@ -267,16 +268,45 @@ func (s *Service) tellLedgers(ctx context.Context) {
 	}
 }
 
-// ackTimeout is how long a call waits for a ledger.
-const ackTimeout = time.Second
+// ackTimeout is how long a call waits for a ledger, ackSteps in how many steps: a pause of this process, in which it could not
+// hear a node, ends one of them at most.
+const (
+	ackTimeout = time.Second
+	ackSteps   = 10
+)
+
+// patience returns a context that ends when this process has run for ackTimeout. The function that it returns releases it.
+func patience(ctx context.Context) (context.Context, func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	var (
+		mu    sync.Mutex
+		steps int
+		timer *time.Timer
+	)
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(ackTimeout/ackSteps, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if steps++; steps == ackSteps {
+			end(context.DeadlineExceeded)
+		} else if ctx.Err() == nil {
+			timer.Reset(ackTimeout / ackSteps)
+		}
+	})
+	return ctx, func() {
+		end(nil)
+		timer.Stop()
+	}
+}
 
 // await returns when the ledgers of segments have all records so far, and the first that has not in time.
 func (s *Service) await(ctx context.Context, touched touched) (late *segments.Segment, err error) {
 	if len(touched) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
-	defer cancel()
+	ctx, release := patience(ctx)
+	defer release()
 	marks := make(map[*segments.Segment]ledger.Seq, len(touched))
 	for m := range touched {
 		marks[m] = m.Ledger.Mark()

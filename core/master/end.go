@@ -94,7 +94,7 @@ func (s *Service) land(ctx context.Context, op string, c scope, items []model.En
 				s.table.Remove(name, s.clock.Now(), true, &bin)
 			}
 		}
-		s.reclaim(ctx, &bin, history.PutRevoked, true)
+		s.reclaim(ctx, &bin, history.PutUnconfirmed, true)
 		s.pool.Leave()
 	}
 }

@@ -288,6 +288,9 @@ func TestUpstreamObjectsAreReadWhenTheirBytesAreThere(t *testing.T) {
 				got, code := r.getBy(upstream(2), "k")
 				if !confirms {
 					require.Equal(t, errs.ObjectNotFound, code, "bytes may be missing")
+					why, err := r.Why(r.ctx, model.Caller{}, "k")
+					require.NoError(t, err)
+					require.Contains(t, why.Reason, "did not say within a second that all bytes had arrived")
 					k.leave()
 					return
 				}

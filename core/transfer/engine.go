@@ -182,12 +182,6 @@ func (e *Engine) Published(ctx context.Context) (bool, error) { return e.publish
 // side key of the nodes of this project.
 func (e *Engine) Descriptor() *metadata.Descriptor { return e.publisher.Descriptor() }
 
-// HandleConnection answers a request of a node of upstream to set up a connection; it is made for
-// the handshake daemon. Both are JSON. NotSupported without a transport that takes such requests.
-func (e *Engine) HandleConnection(ctx context.Context, request []byte) ([]byte, error) {
-	return e.carriers.Accept(ctx, request)
-}
-
 // Sync fetches the descriptor of a peer anew, of every known peer for "". Transfers go on with the
 // old ones meanwhile. The error joins those of all peers.
 func (e *Engine) Sync(ctx context.Context, name string) error {

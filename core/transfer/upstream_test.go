@@ -180,3 +180,28 @@ func TestHandleConnection(t *testing.T) {
 	_, err = a.HandleConnection(t.Context(), []byte(`{`))
 	require.True(t, errs.Is(err, errs.InvalidParams), "%v", err)
 }
+
+// TestHandleConnectionWithoutAnAddress: older nodes leave the address of their device to their descriptor.
+func TestHandleConnectionWithoutAnAddress(t *testing.T) {
+	w := newWorld(t, "rdma")
+	r := &bilingual{segment: transport.Segment{Protocol: "rdma"}}
+	a := w.node("a", []string{"rdma"}, 0, withUpstream(0, r))
+	gid := "00:00:00:00:00:00:00:00:00:00:ff:ff:0a:00:00:01"
+	w.entries["10.0.0.1:7"] = &metadata.Descriptor{Name: "10.0.0.1:7", Protocol: "rdma", Devices: []metadata.Device{{Name: "m0", GID: "x"}, {Name: "m1", LID: 3, GID: gid}}}
+	var got string
+	r.accept = func(q []byte) ([]byte, error) { got = string(q); return []byte(`{}`), nil }
+	for request, want := range map[string]string{
+		`{"local_nic_path":"10.0.0.1:7@m1","qp_num":[18446744073709551615]}`: `{"local_nic_path":"10.0.0.1:7@m1","qp_num":[18446744073709551615],"local_lid":3,"local_gid":"` + gid + `"}`,
+		`{"local_nic_path":"10.0.0.1:7@m1","local_gid":"","local_lid":0}`:    `{"local_nic_path":"10.0.0.1:7@m1","local_lid":3,"local_gid":"` + gid + `"}`,
+		`{"local_nic_path":"10.0.0.1:7@m1","local_gid":"its own"}`:           `{"local_nic_path":"10.0.0.1:7@m1","local_gid":"its own"}`,
+		`{"local_nic_path":"10.0.0.1:7@m2"}`:                                 `{"local_nic_path":"10.0.0.1:7@m2"}`,
+		`{"local_nic_path":"nobody@m1"}`:                                     `{"local_nic_path":"nobody@m1"}`,
+		`{"local_nic_path":"m1"}`:                                            `{"local_nic_path":"m1"}`,
+		`{"local_nic_path":["10.0.0.1:7@m1"],"local_gid":null}`:              `{"local_nic_path":["10.0.0.1:7@m1"],"local_gid":null}`,
+	} {
+		_, err := a.HandleConnection(t.Context(), []byte(request))
+		require.NoError(t, err)
+		require.JSONEq(t, want, got)
+	}
+	require.Equal(t, 3, w.lookups["10.0.0.1:7"], "not where the request has one")
+}

@@ -75,6 +75,9 @@ type connection struct {
 	hearing    bool // the writer failed; the reader gets what the peer said before
 	renounced  bool // the peer said that it carries out nothing that it has not answered
 
+	closedUnder bool // the peer closed it in place of an answer
+	took        bool // and has taken all of the request
+
 	gone atomic.Bool // not up any more, for readers that do not hold path.mu
 
 	// sending is the right to use w. It belongs to run, or to a Submit while run is idle. It is
@@ -123,7 +126,7 @@ type taken struct {
 
 // kick finds a connection for work that waits, or makes one. The caller holds path.mu.
 func (p *path) kick() {
-	if p.queue.First() == nil || p.Closed() {
+	if !p.hasWork() || p.Closed() {
 		return
 	}
 	var best *connection
@@ -159,7 +162,7 @@ func (p *path) kick() {
 
 // hasSpace reports whether the connection may take more.
 func (c *connection) hasSpace() bool {
-	return c.up && !c.hearing && len(c.free) > 0 && (c.inflight == 0 || c.inflight < c.share()) && !c.silent(time.Now())
+	return c.up && !c.hearing && !c.spent() && len(c.free) > 0 && (c.inflight == 0 || c.inflight < c.share()) && !c.silent(time.Now())
 }
 
 // owed reports whether the peer owes an answer.
@@ -211,7 +214,7 @@ func (c *connection) connect() bool {
 	p := c.p
 	for {
 		p.mu.Lock()
-		if p.Closed() || p.queue.First() == nil {
+		if p.Closed() || !p.hasWork() {
 			p.dialling--
 			p.mu.Unlock()
 			return false
@@ -333,8 +336,11 @@ func (c *connection) reclaim() {
 		if ch == nil {
 			continue
 		}
-		lost++
 		c.slots[i] = nil
+		if c.sendAgain(ch) {
+			continue
+		}
+		lost++
 		indeterminate := ch.write && !ch.answered && !c.renounced
 		err := c.cutError()
 		if ch.answered {

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
@@ -29,6 +30,15 @@ const (
 	chunkReceiving                   // the connection's reader: it stores the payload of a Read
 )
 
+// stage says how far the request of a chunk is.
+type stage uint8
+
+const (
+	stageShared stage = iota // on a connection that may be used again; a WRITE is followed by a READ of its last byte
+	stageAlone               // on a connection of its own
+	stageProof               // the WRITE has ended, and its last byte is read on a connection of its own
+)
+
 // chunk is one request on one connection: a slice of an op. All fields are guarded by path.mu,
 // except that the goroutine that state names may use buf.
 type chunk struct {
@@ -38,7 +48,9 @@ type chunk struct {
 	buf   []byte
 	write bool
 	size  int
+	at    uint64 // of the operation's memory at the peer
 	state chunkState
+	stage stage
 	index int // place in op.chunks
 	// answered and answer hold an answer that arrived while the chunk was chunkSending.
 	answered bool
@@ -56,4 +68,12 @@ func (ch *chunk) detach() {
 	o.chunks[last] = nil
 	o.chunks = o.chunks[:last]
 	ch.op, ch.buf = nil, nil
+}
+
+// proof compares the last byte of a WRITE with what the peer has there.
+func (ch *chunk) proof(last byte) error {
+	if ch.op == nil || last == ch.buf[ch.size-1] {
+		return nil
+	}
+	return errs.New(errs.TransferFail, "transport/tcp: write to a peer of upstream", "the peer took all bytes and has others at the last address: another writer is using its memory, or the buffer is not there any more")
 }

@@ -33,6 +33,8 @@ type path struct {
 	dialling   int  // connections that are being connected
 	far        bool // the peer, by the connection that came up last
 	retry      transportkit.Redial
+	closes     bool     // the peer closes a connection after each request
+	again      []*chunk // of such a peer, to be sent before what is in the queue
 	freeChunks []*chunk
 	carried    uint64 // bytes that connections moved which have ended
 	seen       uint64 // what moved returned last
@@ -174,9 +176,9 @@ func (p *path) newChunk(o *op, limit int) *chunk {
 		ch = new(chunk)
 	}
 	size := min(limit, len(o.Local)-o.cut)
-	*ch = chunk{op: o, buf: o.Local[o.cut : o.cut+size], size: size, write: o.Kind == transport.Write, index: len(o.chunks)}
-	if ch.write {
-		ch.state = chunkSending
+	*ch = chunk{op: o, buf: o.Local[o.cut : o.cut+size], size: size, at: o.Offset + uint64(o.cut), write: o.Kind == transport.Write, index: len(o.chunks)}
+	if p.closes {
+		ch.stage = stageAlone
 	}
 	o.chunks = append(o.chunks, ch)
 	o.cut += size

@@ -78,6 +78,9 @@ func (c *connection) resolve(ch *chunk, err error) {
 	p := c.p
 	c.proven = true
 	p.retry.Answered()
+	if c.spent() {
+		c.die(nil) // First, so that it takes no more work.
+	}
 	if ch.state == chunkSending { // The answer overtook the writer, which ends the chunk.
 		ch.answered, ch.answer = true, err
 		return

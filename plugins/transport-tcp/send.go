@@ -86,13 +86,17 @@ func (c *connection) fill(now time.Time) bool {
 	if !c.owed() {
 		c.quietSince = now // Nothing was awaited before.
 	}
-	for w.count < frame.MaxBatch && p.queue.First() != nil && c.hasSpace() {
-		o := p.queue.First()
-		if o.Kind == transport.Write && payload > 0 && payload+min(len(o.Local)-o.cut, c.cut(o)) > frame.BatchBytes {
-			break
+	for w.count < frame.MaxBatch && p.hasWork() && c.hasSpace() {
+		var ch *chunk
+		if len(p.again) > 0 {
+			ch, p.again = p.again[0], p.again[1:]
+		} else {
+			o := p.queue.First()
+			if o.Kind == transport.Write && payload > 0 && payload+min(len(o.Local)-o.cut, c.cut(o)) > frame.BatchBytes {
+				break
+			}
+			ch = p.newChunk(o, c.cut(o))
 		}
-		at := o.Offset + uint64(o.cut)
-		ch := p.newChunk(o, c.cut(o))
 		slot := c.free[len(c.free)-1]
 		c.free = c.free[:len(c.free)-1]
 		c.serial++
@@ -100,9 +104,14 @@ func (c *connection) fill(now time.Time) bool {
 		c.slots[slot] = ch
 		c.inflight += int64(ch.size)
 		h := &w.batch[w.count]
-		*h = frame.Header{Type: frame.Read, ID: ch.id, Region: o.key.Region, Token: o.key.Token, Offset: at, Length: uint32(ch.size)}
+		key := ch.op.key
+		*h = frame.Header{Type: frame.Read, ID: ch.id, Region: key.Region, Token: key.Token, Offset: ch.at, Length: uint32(ch.size)}
 		w.chunks[w.count] = nil
-		if ch.write {
+		switch {
+		case ch.stage == stageProof:
+			h.Offset, h.Length = ch.at+uint64(ch.size)-1, 1
+		case ch.write:
+			ch.state = chunkSending
 			h.Type = frame.Write
 			w.chunks[w.count] = ch
 			w.vec[w.used] = ch.buf

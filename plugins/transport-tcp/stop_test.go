@@ -108,11 +108,16 @@ func TestStopUnderWrites(t *testing.T) {
 		buf := make([]byte, size*depth)
 		ended := make(chan map[transport.Status]int)
 		go func() {
-			got, under := map[transport.Status]int{}, 0
+			got := map[transport.Status]int{}
 			out := make([]transport.Completion, depth)
-			for got[transport.Failed] == 0 || under > 0 {
-				for ; under < depth && got[transport.Failed] == 0; under++ {
-					_, _ = r.path.Submit([]transport.Op{{ID: 1, Kind: transport.Write, Local: buf[under*size:][:size], Remote: r.id, Offset: uint64(under * size)}})
+			var free []int // Two writes of one place at a time are a race.
+			for i := range depth {
+				free = append(free, i)
+			}
+			for got[transport.Failed] == 0 || len(free) < depth {
+				for ; len(free) > 0 && got[transport.Failed] == 0; free = free[1:] {
+					i := free[0]
+					_, _ = r.path.Submit([]transport.Op{{ID: uint64(i), Kind: transport.Write, Local: buf[i*size:][:size], Remote: r.id, Offset: uint64(i * size)}})
 				}
 				n, err := r.path.Reap(context.Background(), out)
 				if err != nil {
@@ -120,8 +125,8 @@ func TestStopUnderWrites(t *testing.T) {
 				}
 				for _, c := range out[:n] {
 					got[c.Status]++
+					free = append(free, int(c.ID))
 				}
-				under -= n
 			}
 			ended <- got
 		}()

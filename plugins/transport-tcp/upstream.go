@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"strconv"
@@ -119,14 +118,15 @@ func (c *connection) cut(o *op) int {
 
 // sendUpstream puts the one request of a batch on the wire. After a WRITE of version 1, which has
 // no answer, follows a READ of its last byte: since the peer serves one request after the other,
-// the answer to that says that the bytes are in its memory.
+// the answer to that says that the bytes are in its memory. closing.go says what follows where the
+// peer does not serve a second one.
 func (c *connection) sendUpstream() error {
 	w := &c.w
 	ask := &w.batch[0]
 	h := upstream.Header{Size: uint64(ask.Length), Addr: ask.Region + ask.Offset, Op: upstream.Read, V2: c.p.peer.Upstream == 2}
 	if ch := w.chunks[0]; ch != nil {
 		h.Op, h.Size = upstream.Write, uint64(len(ch.buf))
-		if !h.V2 {
+		if !h.V2 && ch.stage == stageShared {
 			last := upstream.Header{Size: 1, Addr: h.Addr + h.Size - 1, Op: upstream.Read}
 			w.vec[w.used] = last.Put(w.raw[upstream.HeaderSize:])
 			w.used++
@@ -136,6 +136,9 @@ func (c *connection) sendUpstream() error {
 	w.bufs = w.vec[:w.used]
 	err := w.pace.WriteAll(&w.bufs, time.Time{})
 	clear(w.vec[:w.used])
+	if ch := w.chunks[0]; ch != nil && ch.stage == stageAlone {
+		c.gauge.CloseWrite()
+	}
 	return err
 }
 
@@ -180,33 +183,20 @@ func (c *connection) answerUpstream(head []byte) error {
 		}
 		head = nil
 	}
-	if !ch.write {
+	switch {
+	case !ch.write:
 		return c.receive(ch, head, 0)
+	case ch.stage == stageAlone:
+		return fmt.Errorf("%w: %w", frame.ErrFrame, errUnasked)
+	case ch.stage == stageProof:
+		c.resolve(ch, ch.proof(head[0]))
+	default:
+		c.resolve(ch, nil)
 	}
-	c.resolve(ch, nil)
 	return nil
 }
 
-// closedUpstream is what the end of a connection means that came in place of an answer. Version 1
-// has no other way to reject an address, so that is an answer too; either way the peer is to be
-// looked up again.
-func (c *connection) closedUpstream(got int, err error) error {
-	if c.p.peer.Upstream != 1 || got > 0 || !errors.Is(err, io.EOF) {
-		return err
-	}
-	c.p.mu.Lock()
-	defer c.p.mu.Unlock()
-	if c.owed() {
-		c.proven = true
-		c.p.retry.Answered()
-	}
-	return &errs.Error{
-		Code: errs.TransferFail, Class: errs.ClassTransientPeer, Err: fmt.Errorf("the peer closed it without an answer: %w", err),
-		Hint: "it ended, or has no such buffer (any more): fetch its descriptor again",
-	}
-}
-
-// errWordless ends a connection that could not be written to and on which nothing was said.
+// errNoReason ends a connection that could not be written to and on which nothing was said.
 var errNoReason = errors.New("the peer takes no more bytes and gave no reason")
 
 // hearTime is for a machine that is busy; what the peer said is there already.

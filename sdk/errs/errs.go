@@ -103,6 +103,9 @@ func CodeOf(err error) Code {
 	if err == nil {
 		return OK
 	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // What most errors are, without an allocation.
+		return e.Code
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,4 +56,21 @@ func TestDaemonsComeBeforeTheirMaster(t *testing.T) {
 	r = program(t, "mooncake", nil, "", "client", "exist", "k", "--master_server_address", p.rpc, "--max_wait_time", "1")
 	assert.Equal(t, 1, r.Code)
 	assert.Contains(t, r.Stderr, "waiting for the master")
+}
+
+// TestAStoreSaysThatItCountsNoWrites: its transport tcp runs in a process of its own.
+func TestAStoreSaysThatItCountsNoWrites(t *testing.T) {
+	p := startPool(t, 0)
+	conf := filepath.Join(t.TempDir(), "store.yaml")
+	require.NoError(t, os.WriteFile(conf, []byte("plugins: {dirs: ["+bin+"], transport: {tcp: {mode: subprocess}}}\n"), 0o600))
+	for _, args := range [][]string{nil, {"--config", conf}} {
+		d := start(t, "store", "mooncake", append([]string{"store", "--global_segment_size", "32MB", "--local_hostname", "127.0.0.1",
+			"--master_server_address", p.rpc, "--metadata_server", p.meta}, args...)...)
+		if args != nil {
+			says(t, d, "cannot count the bytes that peers write")
+		}
+		says(t, d, "guarding_transports") // It ends the line after which the other would stand.
+		end(t, d, syscall.SIGTERM)
+		require.Equal(t, args != nil, strings.Contains(d.Tail(), "cannot count the bytes that peers write"))
+	}
 }

@@ -40,7 +40,11 @@ type client struct {
 func startClient(t testing.TB, version string, m *master, size int, env ...string) *client {
 	t.Helper()
 	u := launchClient(t, version, env)
-	a := u.call(t, map[string]any{"call": "setup", "master": m.rpc, "segment": size, "buffer": buffer})
+	args := map[string]any{"call": "setup", "master": m.rpc, "segment": size, "buffer": buffer}
+	if onDevices {
+		args["protocol"], args["device"] = "rdma", theirsDevice
+	}
+	a := u.call(t, args)
 	require.Equal(t, []int{0}, a.RCs, "set-up of %s", version)
 	u.name = a.Name
 	return u

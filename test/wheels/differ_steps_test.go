@@ -257,7 +257,7 @@ func (h *history) doStatus(rt *rapid.T) {
 // startedKey remembers what a put made of a key.
 func (h *history) startedKey(key string, c *calls.ReplicateConfig, r calls.Expected[[]calls.Descriptor]) {
 	if r.Code == errs.OK {
-		h.things[key] = &thing{copies: len(r.Value), grouped: c.Groups.Present}
+		h.things[key] = &thing{copies: len(r.Value)}
 	}
 }
 
@@ -297,14 +297,13 @@ func (h *history) doUpsert(rt *rapid.T) {
 }
 
 // overwriting has upserts of objects that there are ask for what both masters do alike. Upstream's leaves the number of
-// replicas as it is if the size is the same, overwrites what is being read, loses the object if there is no space for it, and
-// leaves an object in its group if none is named.
+// replicas as it is if the size is the same, overwrites what is being read, and loses the object if there is no space for it.
 func (h *history) overwriting(c *calls.ReplicateConfig, keys []string, sizes []uint64) {
 	was := 0
 	for i, k := range keys {
 		switch o := h.things[k]; {
 		case o == nil:
-		case sizes[i] > fits, o.changed, o.grouped, was != 0 && was != o.copies:
+		case sizes[i] > fits, o.changed, was != 0 && was != o.copies:
 			h.rt.Skip("the masters differ")
 		default:
 			was = o.copies

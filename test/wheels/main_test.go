@@ -60,6 +60,9 @@ func prepare(dir string) error {
 		absent = "real processes are not run with -short"
 		return nil
 	}
+	if bin = os.Getenv(envBin); bin != "" {
+		return locate()
+	}
 	if err := install(); err != nil {
 		if full {
 			return err
@@ -71,8 +74,8 @@ func prepare(dir string) error {
 	return programs.Build(nil, "-o", dir+"/", "./cmd/mooncake")
 }
 
-// install makes the Python environments that are not there yet.
-func install() error {
+// locate finds the folder of the Python environments.
+func locate() error {
 	folder = os.Getenv("MOONCAKE_INTEROP_FOLDER")
 	if folder == "" {
 		cache, err := os.UserCacheDir()
@@ -80,6 +83,14 @@ func install() error {
 			return fmt.Errorf("%w; set MOONCAKE_INTEROP_FOLDER to the folder for the Python environments", err)
 		}
 		folder = filepath.Join(cache, "mooncake-interop")
+	}
+	return nil
+}
+
+// install makes the Python environments that are not there yet.
+func install() error {
+	if err := locate(); err != nil {
+		return err
 	}
 	python := os.Getenv("PYTHON")
 	if python == "" {
@@ -99,7 +110,12 @@ func environment(version string) string { return filepath.Join(folder, version) 
 
 // environ is the environment of a process of a version.
 func environ(version string) []string {
-	env := programs.Environ("MC_TCP_BIND_ADDRESS=127.0.0.1", "MC_FORCE_TCP=1", "MC_STORE_MEMCPY=0", "MC_LOG_LEVEL=WARNING", "PYTHONDONTWRITEBYTECODE=1")
+	env := programs.Environ("MC_STORE_MEMCPY=0", "MC_LOG_LEVEL=WARNING", "PYTHONDONTWRITEBYTECODE=1")
+	if onDevices {
+		env = append(env, "MC_GID_INDEX=1") // That of RoCE v2.
+	} else {
+		env = append(env, "MC_TCP_BIND_ADDRESS=127.0.0.1", "MC_FORCE_TCP=1")
+	}
 	cuda, _ := filepath.Glob(filepath.Join(environment(version), "lib", "python*", "site-packages", "nvidia", "cuda_runtime", "lib"))
 	if len(cuda) > 0 {
 		env = append(env, "LD_LIBRARY_PATH="+cuda[0])

@@ -142,9 +142,12 @@ func until(t testing.TB, what string, ready func() bool) {
 func startStore(t testing.TB, m *master) {
 	t.Helper()
 	before := len(m.segments(t))
+	args := []string{"store", "--master_server_address", m.rpc, "--local_hostname", "127.0.0.1", "--global_segment_size", strconv.Itoa(segment), "--keep", "off"}
+	if onDevices {
+		args = append(args, "--protocol", "rdma", "--device_names", ourDevice, "--shared_memory", "off")
+	}
 	p, err := cluster.Start(cluster.Spec{
-		Name: "store", Program: filepath.Join(bin, "mooncake"), Env: programs.Environ("MC_TCP_BIND_ADDRESS=127.0.0.1"),
-		Args: []string{"store", "--master_server_address", m.rpc, "--local_hostname", "127.0.0.1", "--global_segment_size", strconv.Itoa(segment), "--keep", "off"},
+		Name: "store", Program: filepath.Join(bin, "mooncake"), Env: programs.Environ("MC_TCP_BIND_ADDRESS=127.0.0.1"), Args: args,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 )
 
 // mixes are the versions whose nodes make a pool together with a store node of ours; the short form
@@ -115,9 +118,11 @@ func (u *client) getAgain(c *check, how string, objects []object) []*value {
 func mixed(c *check, members []string) {
 	m := startMaster(c, members[0])
 	nodes := map[string]string{} // whose segment a name is
+	var ours store.Calls
 	if !control {
 		startStore(c, m)
 		nodes[m.segments(c)[0]] = "ours"
+		ours = openOurs(c, m)
 	}
 	clients := startClients(c, members, m)
 	for _, u := range clients {
@@ -135,19 +140,15 @@ func mixed(c *check, members []string) {
 	}
 	var faults []string
 	if !control {
-		ours := wrote{"our program", "any node", objects("mixed/ours", 1, 9, 300_000, 3<<20)}
-		for _, o := range ours.objects {
-			oursPut(c, m, o)
+		mine := wrote{"our client", "any node", objects("mixed/ours", 1, 9, 300_000, 3<<20)}
+		for _, o := range mine.objects {
+			require.NoError(c, ours.Put(c.Context(), o.key, o.content(), model.DefaultReplicateConfig()), "%s", o.key)
 		}
-		all = append(all, ours)
-		some := slices.Clone(all) // Each get is a process.
-		for i, w := range some {
-			some[i].objects = w.objects[len(w.objects)-2:]
-		}
-		faults = lost("our program", some, func(objects []object) []*value {
+		all = append(all, mine)
+		faults = lost("our client", all, func(objects []object) []*value {
 			var out []*value
 			for _, o := range objects {
-				out = append(out, oursGet(c, m, o))
+				out = append(out, valueOf(c, ours, o))
 			}
 			return out
 		})
@@ -197,9 +198,15 @@ func unread(gets int) int {
 }
 
 func load(c *check, members []string) {
-	m := startMaster(c, members[0])
+	var flags []string
+	if !control {
+		flags = []string{"--debug_pprof=http"}
+	}
+	m := startMaster(c, members[0], flags...)
+	var before held
 	if !control {
 		startStore(c, m)
+		before = m.held(c)
 	}
 	clients := startClients(c, members, m)
 	limit := loadTime(c)
@@ -229,4 +236,43 @@ func load(c *check, members []string) {
 		clients[0].remove(c, "remove_all", false)
 		return m.used(c) == 0
 	})
+	if control {
+		return
+	}
+	for _, u := range clients {
+		u.close(c)
+		u.kill()
+	}
+	var after held
+	until(c, "the master lets go of what clients cost", func() bool {
+		after = m.held(c)
+		return after.goroutines <= before.goroutines && after.files <= before.files && after.heap < before.heap+heapGrowth
+	})
+	c.notef("before %+v, after %+v", before, after)
+}
+
+// heapGrowth is how much more memory the master may have in use after a load: it remembers why objects went. A load has more
+// than a million calls, so that a leak of some bytes a call is more.
+const heapGrowth = 48 << 20
+
+// held is what a process has in use.
+type held struct{ goroutines, files, heap int }
+
+// held is what the master has in use after a collection of garbage.
+func (m *master) held(t testing.TB) (h held) {
+	t.Helper()
+	text, err := m.ask(t.Context(), "/debug/pprof/heap?gc=1&debug=1")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(text, "# HeapAlloc = ")
+	require.True(t, found)
+	_, err = fmt.Sscan(text, &h.heap)
+	require.NoError(t, err)
+	text, err = m.ask(t.Context(), "/debug/pprof/goroutine?debug=1")
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(text, "goroutine profile: total %d", &h.goroutines)
+	require.NoError(t, err, "%.100s", text)
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.proc.PID()))
+	require.NoError(t, err)
+	h.files = len(files)
+	return h
 }

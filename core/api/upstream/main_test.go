@@ -72,8 +72,10 @@ func (h *tester) Answer(ctx context.Context, p *Peer, function uint32, body, out
 		return out, errors.New("it went wrong")
 	case fnPanic:
 		panic("at once")
-	case fnGuess, fnWhole:
-		return append(out, byte(p.Narrow(calls.Versions(body[0])))), nil
+	case fnGuess:
+		return append(out, byte(p.Narrow(calls.Versions(body[0]), calls.GetReplicaList))), nil
+	case fnWhole:
+		return append(out, byte(p.Narrow(calls.Versions(body[0]), calls.ExistKey))), nil
 	}
 	return nil, &Refused{Code: CodeUnsupported, Message: "there is no such function"}
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"container/list"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,8 @@ const (
 	// soon is how long after an answer that it cannot read a client closes the connection at the
 	// latest. It does so within a millisecond; the rest is for the network.
 	soon = 250 * time.Millisecond
+	// maxAwaited bounds the clients at one address that are to connect again.
+	maxAwaited = 32
 )
 
 // A client does not say its version, and some answers differ between versions whose requests do not.
@@ -28,6 +31,9 @@ const (
 //   - What a connection has shown is remembered for its address, as a hint for the next connection.
 //     Clients of several versions may run there, so the hint never overrules the connection, and what
 //     was shown last counts.
+//   - A client that closed its connection over a wrong guess connects again for its next call. So the
+//     next connection from there whose answer has to be a guess is taken for that client, whatever the
+//     others there have shown.
 
 // peers are the clients of all connections.
 type peers struct {
@@ -42,6 +48,8 @@ type host struct {
 	conns int
 	in    *list.Element // of peers.unused, nil while there are connections
 	guess atomic.Uint32 // calls.Versions, never empty; peers.mu to write
+	// awaited is what clients may be that closed a connection over a wrong guess, each of them once.
+	awaited []calls.Versions
 }
 
 // narrow has peers.mu held.
@@ -50,6 +58,14 @@ func (h *host) narrow(to calls.Versions) {
 		to = both
 	}
 	h.guess.Store(uint32(to))
+}
+
+// await has peers.mu held.
+func (h *host) await(may calls.Versions) {
+	if len(h.awaited) == maxAwaited {
+		h.awaited = slices.Delete(h.awaited, 0, 1)
+	}
+	h.awaited = append(h.awaited, may)
 }
 
 func newPeers() *peers { return &peers{hosts: map[netip.Addr]*host{}, unused: list.New()} }
@@ -81,6 +97,7 @@ type Peer struct {
 
 	mu      sync.Mutex
 	allowed calls.Versions // by its requests, never empty
+	awaited calls.Versions // what the client may be whose connection this seems to follow; empty for none
 	used    calls.Version  // the last answer of Narrow
 	readers calls.Versions // of the last answer, where some of allowed cannot read it; empty otherwise
 	at      time.Time
@@ -89,14 +106,38 @@ type Peer struct {
 // Remote returns the address of the client.
 func (p *Peer) Remote() netip.AddrPort { return p.remote }
 
-// Narrow notes a request that clients of these versions send, not none, and returns the one of them to
-// answer as.
-func (p *Peer) Narrow(request calls.Versions) calls.Version {
+// Narrow notes a request of f that clients of these versions send, not none, and returns the one of
+// them to answer as.
+func (p *Peer) Narrow(request calls.Versions, f Reading) calls.Version {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.narrow(request)
 	p.used = p.newest()
+	if p.awaited == 0 && p.allowed&(p.allowed-1) != 0 && p.allowed&^f.Readers(p.used) != 0 && p.follow() {
+		p.used = p.newest()
+	}
 	return p.used
+}
+
+// Reading is a function of which the versions are known whose clients can read a response that is for
+// another one. A calls.Function is one.
+type Reading interface {
+	Readers(v calls.Version) calls.Versions
+}
+
+// follow takes the peer for the client that has been awaited for the longest time and may be it. It
+// reports whether there is one. The caller holds mu.
+func (p *Peer) follow() bool {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	for i, may := range p.host.awaited {
+		if both := may & p.allowed; both != 0 {
+			p.awaited = both
+			p.host.awaited = slices.Delete(p.host.awaited, i, i+1)
+			return true
+		}
+	}
+	return false
 }
 
 // Version returns the version that the client is thought to have.
@@ -122,6 +163,9 @@ func (p *Peer) narrow(to calls.Versions) {
 
 // newest has mu held.
 func (p *Peer) newest() calls.Version {
+	if likely := p.allowed & p.awaited; likely != 0 {
+		return likely.Newest()
+	}
 	if likely := p.allowed & calls.Versions(p.host.guess.Load()); likely != 0 {
 		return likely.Newest()
 	}
@@ -161,6 +205,11 @@ func (p *Peer) left(byClient bool, now time.Time) {
 	defer p.all.mu.Unlock()
 	if wrong {
 		p.host.narrow(p.allowed &^ p.readers)
+		if may := p.allowed &^ p.readers; may&p.awaited != 0 {
+			p.host.await(may & p.awaited)
+		} else {
+			p.host.await(may)
+		}
 	}
 	p.all.leave(p.host)
 }

@@ -27,7 +27,7 @@ func set(of ...calls.Version) (s calls.Versions) {
 // guess has a peer answer a request of some versions, with what has the shapes of a descriptor.
 func guess(p *Peer, request calls.Versions, now time.Time) calls.Version {
 	p.asked()
-	v := p.Narrow(request)
+	v := p.Narrow(request, calls.GetReplicaList)
 	p.answered(calls.GetReplicaList.Readers, now)
 	return v
 }
@@ -37,18 +37,18 @@ func TestRequestsNarrowTheVersion(t *testing.T) {
 	p := all.enter(at(1, 1))
 	require.Equal(t, at(1, 1), p.Remote())
 	require.Equal(t, calls.V13, p.Version())
-	require.Equal(t, calls.V11, p.Narrow(set(calls.V9, calls.V10, calls.V11)))
-	require.Equal(t, calls.V11, p.Narrow(calls.All))
-	require.Equal(t, calls.V10, p.Narrow(set(calls.V9, calls.V10)))
+	require.Equal(t, calls.V11, p.Narrow(set(calls.V9, calls.V10, calls.V11), calls.ExistKey))
+	require.Equal(t, calls.V11, p.Narrow(calls.All, calls.ExistKey))
+	require.Equal(t, calls.V10, p.Narrow(set(calls.V9, calls.V10), calls.ExistKey))
 	require.Equal(t, calls.V10, p.Version())
 	require.Equal(t, calls.V10, all.enter(at(1, 2)).Version(), "the next connection from there")
 	require.Equal(t, calls.V13, all.enter(at(2, 1)).Version(), "not from elsewhere")
 
 	q := all.enter(at(1, 3))
-	require.Equal(t, calls.V13, q.Narrow(set(calls.V12, calls.V13)), "another client there: what it says itself counts")
+	require.Equal(t, calls.V13, q.Narrow(set(calls.V12, calls.V13), calls.ExistKey), "another client there: what it says itself counts")
 	require.Equal(t, calls.V13, all.enter(at(1, 4)).Version(), "and is newer")
-	require.Equal(t, calls.V10, p.Narrow(set(calls.V9, calls.V10, calls.V11)), "not for the connection that has said more")
-	require.Equal(t, calls.V12, p.Narrow(set(calls.V12)), "which is of another client behind a proxy")
+	require.Equal(t, calls.V10, p.Narrow(set(calls.V9, calls.V10, calls.V11), calls.ExistKey), "not for the connection that has said more")
+	require.Equal(t, calls.V12, p.Narrow(set(calls.V12), calls.ExistKey), "which is of another client behind a proxy")
 }
 
 // TestWrongGuesses: the end of a connection that comes at once after an answer that some of the
@@ -79,7 +79,7 @@ func TestWrongGuesses(t *testing.T) {
 
 	all := newPeers() // A client that asks for anything else first is answered with what all can read.
 	p := all.enter(at(1, 1))
-	p.Narrow(readers)
+	p.Narrow(readers, calls.ExistKey)
 	p.answered(calls.ExistKey.Readers, now)
 	p.left(true, now)
 	require.Equal(t, calls.V13, all.enter(at(1, 2)).Version())
@@ -109,6 +109,34 @@ func TestRightGuesses(t *testing.T) {
 	require.Equal(t, calls.V12, all.enter(at(1, 4)).Version(), "one version was left, so that no answer was a guess")
 }
 
+// TestAClientConnectsAgain: the client that could not read an answer gets another one on its next
+// connection, whatever others at its address have shown meanwhile.
+func TestAClientConnectsAgain(t *testing.T) {
+	now := time.Now()
+	all := newPeers()
+	old := set(calls.V9, calls.V10, calls.V11)
+	shown := func() { // by a client of 0.3.11
+		all.enter(at(1, 2)).Narrow(set(calls.V11), calls.ExistKey)
+	}
+	p := all.enter(at(1, 1))
+	require.Equal(t, calls.V11, guess(p, old, now))
+	p.left(true, now)
+	shown()
+	require.Equal(t, calls.V13, guess(all.enter(at(1, 3)), set(calls.V12, calls.V13), now), "that is not it")
+	all.enter(at(1, 4)).Narrow(old, calls.ExistKey) // What it gets it can read, whichever it is.
+	shown()
+	require.Equal(t, calls.V10, guess(all.enter(at(1, 1)), old, now))
+	require.Equal(t, calls.V11, guess(all.enter(at(1, 5)), old, now), "once")
+
+	for range 2 * maxAwaited {
+		p := all.enter(at(2, 1))
+		guess(p, old, now)
+		p.left(true, now)
+		shown()
+	}
+	require.LessOrEqual(t, len(all.hosts[at(2, 1).Addr()].awaited), maxAwaited)
+}
+
 // TestFewAddressesAreRemembered: those of connections, and maxAddresses others of which there is
 // something to remember.
 func TestFewAddressesAreRemembered(t *testing.T) {
@@ -117,12 +145,12 @@ func TestFewAddressesAreRemembered(t *testing.T) {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 1)
 	}
 	stays := all.enter(address(1 << 15))
-	stays.Narrow(set(calls.V9))
+	stays.Narrow(set(calls.V9), calls.ExistKey)
 	all.enter(address(0)).left(true, time.Now())
 	require.Len(t, all.hosts, 1, "nothing is known of it")
 	for i := range maxAddresses + 10 {
 		p := all.enter(address(i))
-		p.Narrow(set(calls.V9))
+		p.Narrow(set(calls.V9), calls.ExistKey)
 		p.left(true, time.Now())
 	}
 	require.Len(t, all.hosts, maxAddresses+1)
@@ -179,7 +207,7 @@ func TestGuessesOfAnyClients(t *testing.T) {
 			}
 			request := accepted(f, p.version)
 			p.conn.asked()
-			v := p.conn.Narrow(request)
+			v := p.conn.Narrow(request, f)
 			if !request.Has(v) {
 				t.Fatalf("%s of versions %v is answered as %d", f.Name(), request, v)
 			}

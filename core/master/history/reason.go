@@ -26,6 +26,7 @@ const (
 	ReplacedWhileUnfinished        // another put took the place of an overdue one
 	MovedAway                      // the copy was moved and the new one lost since
 	PutQuarantined                 // its writer gave the put up, and a peer may still write to its place
+	PutUnconfirmed                 // its node did not say in time that all bytes had arrived
 	reasons                        // how many there are
 )
 
@@ -65,6 +66,8 @@ var meanings = [reasons]meaning{
 	MovedAway: {model.FateLost, "moved to another segment; that copy is gone as well"},
 	PutQuarantined: {model.FateRevoked, "never readable: its writer gave the put up because the outcome of a transfer is indeterminate, as when a transport's process dies; " +
 		"its memory is held back until put_start_release_timeout, and the writer's log says why"},
+	PutUnconfirmed: {model.FateRevoked, "never readable: its writer ended the put, and a node that holds it did not say within a second that all bytes had arrived; " +
+		"look at that node, at the writer, and at the network between them"},
 }
 
 // Fate returns what the reason makes of a key.

@@ -238,7 +238,7 @@ func (s *Stream) Wait(ctx context.Context, mark ledger.Seq) error {
 		case <-changed:
 		case <-ctx.Done():
 			s.behind.Store(true)
-			return errs.Wrap(errs.RPCTimeout, "the node did not acknowledge batch "+fmt.Sprint(mark)+" of its ledger", ctx.Err())
+			return errs.Wrap(errs.RPCTimeout, "the node did not acknowledge batch "+fmt.Sprint(mark)+" of its ledger", context.Cause(ctx))
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (m *machine) upsert(t *rapid.T) {
 	case old == nil:
 	case old.copying:
 		refused = Copying
-	case old.group != set.Group:
+	case set.Group != "" && old.group != set.Group:
 		refused = WrongGroup
 	}
 	copies := rapid.IntRange(1, 2).Draw(t, "copies")
@@ -138,6 +138,7 @@ func (m *machine) upsert(t *rapid.T) {
 			taken := *old
 			m.inherit(&taken, set)
 			e.hard, e.pinEnd, e.pinTTL = taken.hard, taken.pinEnd, taken.pinTTL
+			e.group = old.group // It is the same where the upsert names one.
 		}
 		m.displace(t, key, &bin)
 		e.told(replicas)

@@ -1,20 +1,22 @@
 package objects
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
-// replaces says whether an upsert may displace an entry: Copying, WrongGroup.
+// replaces says whether an upsert may displace an entry: Copying, WrongGroup. One without a group
+// leaves an object in its group.
 func replaces(o *object, group string) Outcome {
 	switch {
 	case o == nil || !o.alive():
 		return Done
 	case o.copying() && !o.saving():
 		return Copying
-	case group != o.group():
+	case group != "" && group != o.group():
 		return WrongGroup
 	}
 	return Done
@@ -27,13 +29,14 @@ func (o *object) group() string {
 	return o.rest().group.name
 }
 
-// inherit takes over what an upsert leaves open: a hard pin stays, and so does the rest of
-// a soft pin unless the upsert says otherwise.
+// inherit takes over what an upsert leaves open: a hard pin stays, and so do the group and the rest
+// of a soft pin unless the upsert says otherwise.
 func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Instant) {
 	if old == nil || !old.alive() {
 		return set, 0
 	}
 	set.HardPin = set.HardPin || old.has(hardPin)
+	set.Group = cmp.Or(set.Group, old.group())
 	if set.SoftPin == model.SoftPinPreserve && old.rest() != nil && old.rest().pinEnd > now {
 		return set, old.rest().pinEnd
 	}
@@ -41,7 +44,7 @@ func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Inst
 }
 
 // Overwrite begins an upsert on the memory that the object has, and appends its copies to
-// dst. Until it is finished the object is not readable. NeedsSpace when there is no such
+// dst. Until it is finished the object is not readable. n gets the group of the object. NeedsSpace when there is no such
 // object, a copy of it is dead, its size or number of copies differs, its copies are not Plain as asked, or a
 // reader may be reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
 func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
@@ -68,7 +71,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 		m.pinEnd, m.pinTTL = 0, 0
 	}
 	t.renumber(o)
-	set.Group = "" // it is a member already
+	n.Settings.Group, set.Group = set.Group, "" // it is a member already
 	t.prepare(i, o, set, pinEnd)
 	return t.begin(s, o, n.Client, dst), Done
 }

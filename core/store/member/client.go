@@ -28,8 +28,11 @@ func (c *Client) Await(ctx context.Context, limit time.Duration) error {
 	return c.member.session.Await(ctx, limit)
 }
 
-func (c *Client) start(context.Context) error {
+func (c *Client) start(ctx context.Context) error {
 	err := c.member.use(c.engine)
+	if err == nil {
+		c.publish(ctx)
+	}
 	if err == nil {
 		sc := clientConfig(c.member.cfg)
 		sc.AllocWait = time.Duration(c.wait)
@@ -45,4 +48,16 @@ func (c *Client) stop(ctx context.Context) error {
 	err := c.client.Close(ctx)
 	c.member.leave()
 	return err
+}
+
+// publish tells peers the addresses of network devices: nodes of upstream's releases up to 0.3.10 look them up when
+// this process connects to them.
+func (c *Client) publish(ctx context.Context) {
+	engine := c.engine.Transfer()
+	if len(engine.Descriptor().Devices) == 0 {
+		return
+	}
+	if err := engine.Publish(ctx); err != nil {
+		c.member.log.Warn("the addresses of the network devices are not published; nodes of upstream's releases up to 0.3.10 refuse connections from here", "error", err)
+	}
 }

@@ -117,6 +117,13 @@ func (n *Node) entered(ctx context.Context, late bool) {
 	}
 	n.deps.Log.Log(ctx, level, "memory is mounted", "segments", len(n.Segments()), "name", n.engine.LocalName(), "bytes", n.Size(),
 		"guarding_transports", n.engine.Guarding())
+	n.mu.Lock()
+	blind := slices.ContainsFunc(n.segments, func(s *segment) bool { return s.Protocol == "tcp" && !n.countsWrites(s) })
+	n.mu.Unlock()
+	if blind {
+		n.deps.Log.Warn("transport tcp runs as a subprocess and cannot count the bytes that peers write: what clients of upstream's releases up to 0.3.11.post1 put here "+
+			"may be read before all of it has arrived. Set plugins.transport.tcp.mode to inprocess in a pool that has such clients")
+	}
 }
 
 // Pinged implements session.Member.

@@ -295,13 +295,19 @@ func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 	all.Wait()
 }
 
+// countsWrites reports whether the guard of a segment knows which bytes of upstream's writes have arrived. Those that
+// are not over tcp have arrived when their writer says so.
+func (n *Node) countsWrites(s *segment) bool {
+	return s.Protocol == "tcp" && slices.Contains(n.engine.Guarding(), s.Protocol)
+}
+
 // settle returns when no write is in progress into memory of the segment that its ledger calls free, and its tier has
 // forgotten what the ledger does not have.
 func (n *Node) settle(ctx context.Context, s *segment) error {
 	settle, patience := func(ctx context.Context) error { return s.guard.Settle(ctx, strayGrace) }, strayTimeout
 	if s.tier != nil {
 		settle, patience = s.tier.disk.Settle, tierPatience
-	} else if s.Protocol == "tcp" && slices.Contains(n.engine.Guarding(), s.Protocol) { // Others write when they say so.
+	} else if n.countsWrites(s) {
 		n.giveUp(ctx, s, s.guard.Land(ctx, lateGrace))
 	}
 	call, cancel := context.WithTimeout(ctx, patience)

@@ -69,8 +69,8 @@ def taken(starts, sizes):
     return [bytes(view[s - base : s - base + n]) if n >= 0 else None for s, n in zip(starts, sizes)]
 
 
-def setup(master, segment, buffer):
-    rc = store.setup("127.0.0.1", "P2PHANDSHAKE", segment, buffer, "tcp", "", master)
+def setup(master, segment, buffer, protocol="tcp", device=""):
+    rc = store.setup("127.0.0.1", "P2PHANDSHAKE", segment, buffer, protocol, device, master)
     if rc == 0:
         rc = store.register_buffer(base, AREA)
     return {"rcs": [rc], "name": store.get_hostname() if rc == 0 else ""}

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/mooncake-go/mooncake/core/api/upstream"
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
 )
 
@@ -10,7 +11,7 @@ import (
 type As calls.Version
 
 // Narrow implements narrower.
-func (a As) Narrow(request calls.Versions) calls.Version {
+func (a As) Narrow(request calls.Versions, _ upstream.Reading) calls.Version {
 	if !request.Has(calls.Version(a)) {
 		panic("the request is not one of the version")
 	}
@@ -19,7 +20,12 @@ func (a As) Narrow(request calls.Versions) calls.Version {
 
 // AnswerAs is Answer for a peer of a version.
 func (s *Service) AnswerAs(ctx context.Context, v calls.Version, function uint32, body []byte) ([]byte, error) {
-	return s.answer(ctx, As(v), function, body, nil)
+	return s.AppendAs(ctx, v, function, body, nil)
+}
+
+// AppendAs is AnswerAs that appends to out.
+func (s *Service) AppendAs(ctx context.Context, v calls.Version, function uint32, body, out []byte) ([]byte, error) {
+	return s.answer(ctx, As(v), function, body, out)
 }
 
 // CodeOf is codeOf.

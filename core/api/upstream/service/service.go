@@ -28,7 +28,7 @@ func New(m store.Master, log *slog.Logger) *Service { return &Service{master: m,
 
 // narrower is an *upstream.Peer.
 type narrower interface {
-	Narrow(request calls.Versions) calls.Version
+	Narrow(request calls.Versions, f upstream.Reading) calls.Version
 }
 
 // function answers the calls of a function.
@@ -54,7 +54,7 @@ func serveFailing[Q, R any](t table, f *calls.Call[Q, R], do func(s *Service, ct
 			}
 			return out, &upstream.Refused{Code: code, Message: err.Error()}
 		}
-		v := peer.Narrow(versions)
+		v := peer.Narrow(versions, f)
 		r, err := do(s, ctx, v, &q)
 		if err != nil {
 			return out, &upstream.Refused{Code: upstream.CodeInternal, Message: err.Error()}

@@ -21,13 +21,15 @@ func (c *Coder) count(n int) int {
 	switch c.mode {
 	case encoding:
 		c.largest = max(c.largest, uint64(n))
+		if c.width == 1 { // As a rule.
+			c.buf = append(c.buf, byte(n))
+			return 0
+		}
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], uint64(n))
 		c.buf = append(c.buf, b[:c.width]...)
 	case decoding:
-		var b [8]byte
-		copy(b[:], c.take(int(c.width)))
-		u := binary.LittleEndian.Uint64(b[:])
+		u := c.number()
 		if left := uint64(len(c.buf) - c.off); c.err == nil && u > left {
 			c.short("the %d bytes or elements", u)
 		}
@@ -39,6 +41,17 @@ func (c *Coder) count(n int) int {
 		c.note(1, "")
 	}
 	return 0
+}
+
+// number decodes a count as it is written.
+func (c *Coder) number() uint64 {
+	b := c.take(int(c.width))
+	if len(b) == 1 { // As a rule.
+		return uint64(b[0])
+	}
+	var whole [8]byte
+	copy(whole[:], b)
+	return binary.LittleEndian.Uint64(whole[:])
 }
 
 // String visits a string. Decoded strings share one copy of the message; see OwnStrings.

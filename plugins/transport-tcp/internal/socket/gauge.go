@@ -67,6 +67,13 @@ func (g *Gauge) Moved() uint64 {
 	return g.last.Load()
 }
 
+// CloseWrite ends the direction to the peer; what was written before still arrives.
+func (g *Gauge) CloseWrite() {
+	if g.raw != nil {
+		_ = g.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) }) // It fails where the peer has ended both.
+	}
+}
+
 // Note takes in how many bytes the connection has moved by now, and how many packets were sent
 // again or arrived out of order. Losses count once bytes move again, so that a peer that is gone,
 // to which the kernel sends the same packet again and again, does not look like a link that loses
