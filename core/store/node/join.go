@@ -122,7 +122,7 @@ func (n *Node) entered(ctx context.Context, late bool) {
 	blind := slices.ContainsFunc(n.segments, func(s *segment) bool { return s.Protocol == "tcp" && !n.countsWrites(s) })
 	n.mu.Unlock()
 	if blind && slices.ContainsFunc(n.engine.Descriptor().Transports, func(t metadata.TransportEndpoint) bool { return t.Name == "tcp" }) {
-		n.deps.Log.Warn("transport tcp runs as a subprocess and cannot count the bytes that peers write: what clients of upstream's releases up to 0.3.11.post1 put here "+
+		n.deps.Log.Warn("transport tcp runs as a subprocess and cannot count the bytes that peers write: what clients of upstream's releases up to 0.3.11.post1 put here " +
 			"may be read before all of it has arrived. Set plugins.transport.tcp.mode to inprocess in a pool that has such clients")
 	}
 }
