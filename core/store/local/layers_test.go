@@ -59,7 +59,10 @@ func layers(t *testing.T, u under) {
 	require.NoError(t, ended[1])
 	require.NoError(t, ended[2])
 	require.NoError(t, u.Layers().RevokePuts(ctx, keys)[0], "over and out")
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.Upsert(ctx, keys[0], []byte("x"), one)), "its group stays")
+	upsert := one
+	upsert.Upsert = true
+	other := u.PutItems(ctx, []store.Item{{Key: keys[0], Value: [][]byte{[]byte("x")}, Group: "other"}}, upsert)
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(other[0].Err), "its group stays")
 
 	started := u.Layers().StartGets(ctx, []string{keys[0], "absent", keys[1]})
 	require.Equal(t, errs.ObjectNotFound, errs.CodeOf(started[1]))

@@ -92,7 +92,11 @@ func putAndGet(t *testing.T, u under) {
 	// What is there stays, unless replaced.
 	r := u.PutItems(ctx, []store.Item{{Key: keys[1], Value: [][]byte{[]byte("other")}}, {Key: "new", Value: [][]byte{[]byte("n")}}, {Key: "grouped", Value: [][]byte{[]byte("n")}, Group: "g"}}, one)
 	require.Equal(t, []store.PutResult{{Existed: true}, {}, {}}, r)
-	require.Equal(t, errs.InvalidParams, errs.CodeOf(u.Upsert(ctx, "grouped", []byte("x"), one)), "its group stays")
+	upsert := one
+	upsert.Upsert = true
+	r = u.PutItems(ctx, []store.Item{{Key: "grouped", Value: [][]byte{[]byte("x")}, Group: "h"}}, upsert)
+	require.Equal(t, errs.InvalidParams, errs.CodeOf(r[0].Err), "its group stays")
+	require.NoError(t, u.Upsert(ctx, "grouped", []byte("x"), one), "also where none is named")
 	require.NoError(t, u.Upsert(ctx, "new", []byte("newer"), one))
 	got, err := u.Get(ctx, "new")
 	require.NoError(t, err)

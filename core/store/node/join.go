@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -120,8 +121,8 @@ func (n *Node) entered(ctx context.Context, late bool) {
 	n.mu.Lock()
 	blind := slices.ContainsFunc(n.segments, func(s *segment) bool { return s.Protocol == "tcp" && !n.countsWrites(s) })
 	n.mu.Unlock()
-	if blind {
-		n.deps.Log.Warn("transport tcp runs as a subprocess and cannot count the bytes that peers write: what clients of upstream's releases up to 0.3.11.post1 put here "+
+	if blind && slices.ContainsFunc(n.engine.Descriptor().Transports, func(t metadata.TransportEndpoint) bool { return t.Name == "tcp" }) {
+		n.deps.Log.Warn("transport tcp runs as a subprocess and cannot count the bytes that peers write: what clients of upstream's releases up to 0.3.11.post1 put here " +
 			"may be read before all of it has arrived. Set plugins.transport.tcp.mode to inprocess in a pool that has such clients")
 	}
 }
