@@ -37,7 +37,7 @@ func (existing) Answer(_ context.Context, p *upstream.Peer, function uint32, bod
 	for i := range r {
 		r[i].Value = true
 	}
-	return calls.BatchExistKey.AppendResponse(out, p.Narrow(versions), &r)
+	return calls.BatchExistKey.AppendResponse(out, p.Narrow(versions, calls.BatchExistKey), &r)
 }
 
 // upstreamClient is one connection of a client of upstream's.
