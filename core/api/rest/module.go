@@ -3,10 +3,13 @@ package rest
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store/member"
 	"github.com/mooncake-go/mooncake/core/store/node"
@@ -23,14 +26,17 @@ func AdminModule() fx.Option {
 	return fx.Module("api/rest", fx.Provide(provideAdminPort), fx.Invoke(func(AdminPort) {}))
 }
 
-func provideAdminPort(lc fx.Lifecycle, cfg config.Config, h AdminHandler, log *slog.Logger) AdminPort {
+func provideAdminPort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, h AdminHandler, log *slog.Logger) AdminPort {
 	p := AdminPort{&ports.HTTP{
 		What: "admin port", Host: cfg.Master.MetricsHost, Port: cfg.Master.MetricsPort, Flag: "metrics_port", Pprof: cfg.Debug.Pprof,
-		Handler: h, Log: log,
+		Doors: d, Door: config.DoorAdmin, Handler: h, Changes: changes, Log: log,
 	}}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p
 }
+
+// changes reports a GET that grants a lease.
+func changes(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/query_key") }
 
 // NodePort is the HTTP port of a node. It has no handler unless the configuration asks for the port.
 type NodePort struct{ *ports.HTTP }
@@ -40,13 +46,14 @@ func NodeModule() fx.Option {
 	return fx.Module("api/rest", fx.Provide(provideNodePort), fx.Invoke(func(NodePort) {}))
 }
 
-func provideNodePort(lc fx.Lifecycle, cfg config.Config, status *member.Status, log *slog.Logger) NodePort {
+func provideNodePort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, status *member.Status, log *slog.Logger) NodePort {
 	s := cfg.Store
 	p := NodePort{&ports.HTTP{
 		What: "node port", Host: ports.BindFor(ports.Host(s.LocalHostname)), Port: s.HTTPPort, Flag: "http_port", Pprof: cfg.Debug.Pprof, Log: log,
+		Doors: d, Door: config.DoorHealth,
 	}}
 	if s.EnableHTTPServer {
-		p.Handler = NewNodeHandler(func() Node { return started(status) }, status.Metrics, log)
+		p.Handler = NewNodeHandler(func() Node { return started(status) }, prometheus.Gatherers{status.Metrics, d}, log)
 	}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p

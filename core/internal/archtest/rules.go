@@ -34,7 +34,7 @@ var floors = [][]string{
 
 // contracts are the folders of the sdk whose dependencies every author of a plugin inherits.
 var contracts = []string{
-	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/tier", "sdk/errs", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
+	"sdk/plugin", "sdk/transport", "sdk/alloc", "sdk/evict", "sdk/tier", "sdk/errs", "sdk/security", "sdk/x/advice", "sdk/x/slotindex", "sdk/internal/seal",
 }
 
 // beside are the wires and the conformance suites of the kinds. The author of a plugin links the
@@ -52,6 +52,7 @@ func rules() []rule {
 			applies: func(pkg string) bool { return in(contracts...)(pkg) && !in(beside...)(pkg) },
 			allow: func(pkg, imp string) bool {
 				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal/seal") ||
+					(under(pkg, "sdk/security/securitytest") && imp == sdk+"security") ||
 					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"x/slotindex")) ||
 					((under(pkg, "sdk/transport/pathkit") || under(pkg, "sdk/transport/regionkit")) && imp == sdk+"transport")
 			},

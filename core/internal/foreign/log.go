@@ -31,11 +31,7 @@ func NewLog(log *slog.Logger, port string, hints map[Protocol]string) *Log {
 
 // Report notes a client with its first bytes.
 func (l *Log) Report(remote net.Addr, p Protocol, first []byte) {
-	host, _, err := net.SplitHostPort(remote.String())
-	if err != nil {
-		host = remote.String()
-	}
-	more, due := l.calls.Count(caller{host, p}, time.Now())
+	more, due := l.calls.Count(caller{HostOf(remote), p}, time.Now())
 	if !due {
 		return
 	}

@@ -5,10 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const (
@@ -249,7 +250,7 @@ func hostOf(conn net.Conn) netip.Addr {
 // idleOf returns how long ago the connection carried bytes last, as the system knows it; 0 where it
 // does not.
 func idleOf(conn net.Conn) time.Duration {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return 0
 	}

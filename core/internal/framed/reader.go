@@ -5,9 +5,9 @@ import (
 	"io"
 	"net"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -21,15 +21,20 @@ type Reader struct {
 	// goroutines of this process wait for the processor: polling would keep it busy.
 	Poll     bool
 	socket   *busypoll.Reader
+	tls      net.Conn // nil without TLS
 	buf      []byte
 	from, to int
 }
 
 // Open makes a reader that takes as many bytes at once as size says, and begins with those of first.
 func (r *Reader) Open(conn net.Conn, poll time.Duration, size int, first []byte) (err error) {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return errNoSocket
+	}
+	if w := security.WireOf(conn); w != nil {
+		w.Divert(r.receive, nil)
+		r.tls = conn
 	}
 	r.buf = make([]byte, size)
 	r.to = copy(r.buf, first)
@@ -41,6 +46,14 @@ func (r *Reader) Open(conn net.Conn, poll time.Duration, size int, first []byte)
 func (r *Reader) Buffered() []byte { return r.buf[r.from:r.to] }
 
 func (r *Reader) read(p []byte) (int, error) {
+	if r.tls != nil {
+		return r.tls.Read(p)
+	}
+	return r.receive(p)
+}
+
+// receive reads from the connection of the system.
+func (r *Reader) receive(p []byte) (int, error) {
 	if r.Poll {
 		return r.socket.Read(p)
 	}

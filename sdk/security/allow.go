@@ -1,0 +1,100 @@
+package security
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mapping gives an identity to certificates that carry none.
+type mapping struct {
+	role        Role
+	name        string // empty for the name that matched
+	kind, value string
+}
+
+// The kinds of names that entries of Allow match.
+const (
+	kindDNS     = "dns"
+	kindURI     = "uri"
+	kindSubject = "subject"
+)
+
+// parseAllow reads entries ROLE[/NAME]=PATTERN. PATTERN is dns:NAME, where *.DOMAIN stands for any one
+// label below DOMAIN; uri:URI, where a final * stands for anything; or subject:DN as RFC 2253 writes
+// it, with / for its commas where entries are separated by commas. A bare PATTERN is a DNS name.
+func parseAllow(entries []string) ([]mapping, error) {
+	var out []mapping
+	for _, e := range entries {
+		who, pattern, ok := strings.Cut(strings.TrimSpace(e), "=")
+		role, name, named := strings.Cut(who, "/")
+		m := mapping{role: Role(role), name: name}
+		if m.kind, m.value, _ = strings.Cut(pattern, ":"); !slices.Contains([]string{kindDNS, kindURI, kindSubject}, m.kind) {
+			m.kind, m.value = kindDNS, pattern
+		}
+		switch {
+		case !ok || m.value == "":
+			return nil, fmt.Errorf("%q: an entry is ROLE=PATTERN or ROLE/NAME=PATTERN, where PATTERN is dns:NAME, uri:URI or subject:DN", e)
+		case !slices.Contains(Roles(), m.role):
+			return nil, fmt.Errorf("%q: the roles are %s", e, roleNames())
+		case named && CheckName(name) != nil:
+			return nil, fmt.Errorf("%q: %w", e, CheckName(name))
+		case m.kind == kindDNS && (strings.Contains(strings.TrimPrefix(m.value, "*."), "*") || m.value == "*."):
+			return nil, fmt.Errorf("%q: * stands for the first label only, as in *.stores.example.org", e)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// CheckAllow reports the first entry of Settings.Allow that cannot be read.
+func CheckAllow(entries []string) error {
+	_, err := parseAllow(entries)
+	return err
+}
+
+// mapped returns the identity that the first matching entry gives to a certificate.
+func mapped(c *x509.Certificate, allow []mapping) (Identity, error) {
+	for _, m := range allow {
+		if name, ok := m.matches(c); ok {
+			if m.name != "" {
+				name = m.name
+			}
+			return Identity{Role: m.role, Name: name}, nil
+		}
+	}
+	return Identity{}, ErrNoIdentity
+}
+
+func (m mapping) matches(c *x509.Certificate) (name string, ok bool) {
+	switch m.kind {
+	case kindSubject:
+		dn := c.Subject.String()
+		return dn, dn == m.value || dn == strings.ReplaceAll(m.value, "/", ",")
+	case kindURI:
+		for _, u := range c.URIs {
+			s := u.String()
+			if prefix, open := strings.CutSuffix(m.value, "*"); s == m.value || open && strings.HasPrefix(s, prefix) {
+				return s, true
+			}
+		}
+		return "", false
+	}
+	for _, n := range c.DNSNames {
+		if n = strings.TrimSuffix(n, "."); matchesDNS(m.value, n) {
+			return n, true
+		}
+	}
+	return "", false
+}
+
+// matchesDNS reports whether a name of a certificate is meant by a pattern. A wildcard in the
+// certificate is compared as it stands.
+func matchesDNS(pattern, name string) bool {
+	if domain, wild := strings.CutPrefix(pattern, "*."); wild {
+		label, rest, ok := strings.Cut(name, ".")
+		return ok && label != "" && strings.EqualFold(rest, domain)
+	}
+	return strings.EqualFold(pattern, name)
+}
