@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -31,6 +32,8 @@ type Job struct {
 	PluginDirs    []string `json:"plugin_dirs,omitempty"`
 	// Transport is what the transport is set to, beside its own defaults.
 	Transport map[string]string `json:"transport,omitempty"`
+	// Security says how the worker proves who it is.
+	Security config.Security `json:"security"`
 	// Tiers says that the stores have storage tiers.
 	Tiers bool `json:"tiers,omitempty"`
 	// TiersEvict says that the tiers have less space than the load, so that a page may leave its tier soon.

@@ -41,6 +41,9 @@ type Options struct {
 	// TransportMode is where it runs in the stores and workers: auto, inprocess or subprocess.
 	// Linked says that Program has it inside.
 	Protocol string
+	// Security is how the processes prove who they are: off, tls or mtls. The demo makes an authority and a certificate for
+	// each role.
+	Security string
 	// Certificates says that the transport has the settings ca, cert and key. The demo then makes
 	// an authority and a certificate that live with it.
 	Certificates  bool
@@ -104,6 +107,8 @@ func (o Options) Validate() error {
 		return refuse("a pool of %d pages on %d stores, want at least one page each", o.PoolPages, o.Stores)
 	case o.Window < 1 || o.Window > 4096:
 		return refuse("a window of %d pages, want 1 to 4096", o.Window)
+	case o.Security != "" && !slices.Contains([]string{"off", "tls", "mtls"}, o.Security):
+		return refuse("security %q, want off, tls or mtls", o.Security)
 	case o.LeaseTTL < time.Millisecond:
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
 	case o.Think < 0:

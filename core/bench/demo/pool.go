@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // readyTimeout bounds how long one process may take to serve.
@@ -35,9 +38,14 @@ type pool struct {
 	stores []*cluster.Proc
 	// transport is what the transport is set to, beside its own defaults.
 	transport map[string]string
-	tierSize  uint64
-	note      string // for the user, empty for none
-	log       *prefixer
+	// security is what the processes of a role are set to, nil where the pool is plaintext; doors and http are for what
+	// the demo itself asks.
+	security map[security.Role]config.Security
+	doors    *doors.Doors
+	http     http.Client
+	tierSize uint64
+	note     string // for the user, empty for none
+	log      *prefixer
 }
 
 // newPool starts a master and the stores and waits until all memory is mounted. The storage tiers, where there are any, have
@@ -114,14 +122,14 @@ func (p *pool) writeConfig(ports []int) error {
 
 func (p *pool) config() string { return filepath.Join(p.dir, "master.json") }
 
-func (p *pool) start(name string, args ...string) (*cluster.Proc, error) {
+func (p *pool) start(role security.Role, name string, args ...string) (*cluster.Proc, error) {
 	return cluster.Start(cluster.Spec{
-		Name: name, Program: p.opts.Program, Args: args, Env: p.opts.Environ, Log: p.log.named(name),
+		Name: name, Program: p.opts.Program, Args: args, Env: p.environ(role), Log: p.log.named(name),
 	})
 }
 
 func (p *pool) startMaster(ctx context.Context) error {
-	proc, err := p.start("master", "master", "--config", p.config())
+	proc, err := p.start(security.RoleMaster, "master", "master", "--config", p.config())
 	if err != nil {
 		return err
 	}
@@ -155,7 +163,7 @@ func (p *pool) startStore(i int) error {
 			args = append(args, "--offload_high_watermark", "0.99", "--offload_low_watermark", "0.98")
 		}
 	}
-	proc, err := p.start(name, args...)
+	proc, err := p.start(security.RoleStore, name, args...)
 	if err != nil {
 		return err
 	}
@@ -195,7 +203,7 @@ func (p *pool) get(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return "", err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/worker"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Run runs the demo and ends every process that it started, also on an error. The report
@@ -132,7 +133,7 @@ func (p *pool) job(i, total int) Job {
 		},
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
 		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol, TransportMode: p.opts.TransportMode, PluginDirs: p.opts.PluginDirs,
-		Transport: p.transport, Tiers: p.opts.Tiers, TiersEvict: p.opts.TierBytes > 0,
+		Transport: p.transport, Security: p.security[security.RoleClient], Tiers: p.opts.Tiers, TiersEvict: p.opts.TierBytes > 0,
 		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
 	}
 }

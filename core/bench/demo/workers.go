@@ -15,6 +15,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // runner is one worker process.
@@ -40,7 +41,7 @@ func (p *pool) startWorker(ctx context.Context, job Job) (*runner, error) {
 	name := "worker-" + strconv.Itoa(job.Worker.Worker+1)
 	r := &runner{done: make(chan struct{})}
 	r.proc, err = cluster.Start(cluster.Spec{
-		Name: name, Program: p.opts.Program, Args: []string{"demo-worker"}, Env: p.opts.Environ,
+		Name: name, Program: p.opts.Program, Args: []string{"demo-worker"}, Env: p.environ(security.RoleClient),
 		Stdin: bytes.NewReader(text), Stdout: in, Log: p.log.named(name),
 	})
 	in.Close()

@@ -54,6 +54,7 @@ The demo always ends every process that it started and removes its folder.`,
   mooncake demo --tiers
   mooncake demo --plugin-mode subprocess --plugin-dir bin
   mooncake demo --transport rdma
+  mooncake demo --security mtls
   mooncake demo --transport tcp --transport-mode subprocess --kill transport@0.5
   mooncake demo --kill store@0.5
   mooncake demo --corrupt 0.5`,
@@ -74,7 +75,7 @@ The demo always ends every process that it started and removes its folder.`,
 				return f.Manifest().ID == plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol}
 			})
 			o.Certificates = e.wantsCertificates(plugin.ID{Kind: plugin.KindTransport, Name: o.Protocol})
-			if o.Certificates && !cmd.Flags().Changed("lease-ttl") {
+			if (o.Certificates || o.Security != "off") && !cmd.Flags().Changed("lease-ttl") {
 				o.LeaseTTL = 10 * o.LeaseTTL // Encryption shares the processors with the load.
 			}
 			if logs {
@@ -124,6 +125,7 @@ The demo always ends every process that it started and removes its folder.`,
 	f.DurationVar(&o.Think, "think-time", o.Think, "how long a worker waits after each request, like an engine that computes")
 	f.StringVar(&o.Protocol, "transport", o.Protocol, "the transport plugin that moves the pages, also as --protocol; no other replaces it")
 	f.StringVar(&o.TransportMode, "transport-mode", o.TransportMode, "where the transport runs in stores and workers: auto, inprocess or subprocess")
+	f.StringVar(&o.Security, "security", "off", "how the processes prove who they are: off, tls or mtls, with certificates that live as long as the demo")
 	f.StringVar(&o.Evictor, "evictor", o.Evictor, "eviction policy (an evict plugin)")
 	f.StringVar(&o.Allocator, "allocator", o.Allocator, "allocator (an alloc plugin)")
 	f.StringVar(&o.Mode, "plugin-mode", o.Mode, "where policy and allocator run, in the master: auto, inprocess or subprocess")

@@ -47,6 +47,9 @@ func NewWorker(e *command.Env) *cobra.Command {
 			cfg := loaded.Config
 			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
 			cfg.Store.LocalHostname, cfg.Store.Checksum = "127.0.0.1", job.Checksum
+			if job.Security.Mode != "" {
+				cfg.Security = job.Security
+			}
 			if job.Protocol != "" {
 				cfg.Store.Protocol, cfg.Store.Transports = job.Protocol, []string{job.Protocol}
 				cfg.Plugins.Transport = map[string]config.Plugin{job.Protocol: transportEntry(cfg, job)}
