@@ -15,11 +15,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // quiet is the program around a transport in tests.
 type quiet struct{}
+
+// secured is quiet with a security mode.
+type secured struct {
+	quiet
+	settings security.Settings
+	log      *slog.Logger
+}
+
+func (h secured) Security() security.Settings { return h.settings }
+func (h secured) Logger() *slog.Logger {
+	if h.log != nil {
+		return h.log
+	}
+	return h.quiet.Logger()
+}
 
 func (quiet) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (quiet) Report(plugin.Health) {}
@@ -39,15 +55,20 @@ func newPair(t testing.TB, size int, change ...func(*Config)) *pair {
 
 // newPairSeen is newPair with something around every connection.
 func newPairSeen(t testing.TB, size int, wrap func(net.Conn) net.Conn, change ...func(*Config)) *pair {
+	return newPairOf(t, size, wrap, [2]plugin.Host{quiet{}, quiet{}}, change...)
+}
+
+// newPairOf is newPairSeen with the hosts of server and client.
+func newPairOf(t testing.TB, size int, wrap func(net.Conn) net.Conn, hosts [2]plugin.Host, change ...func(*Config)) *pair {
 	cfg := loopback()
 	for _, c := range change {
 		c(cfg)
 	}
 	require.NoError(t, cfg.Validate())
 	r := &pair{server: newNode(*cfg), client: newNode(*cfg), mem: make([]byte, size)}
-	for _, n := range []*node{r.server, r.client} {
+	for i, n := range []*node{r.server, r.client} {
 		n.wrap = wrap
-		require.NoError(t, n.Start(context.Background(), quiet{}))
+		require.NoError(t, n.Start(context.Background(), hosts[i]))
 		t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
 	}
 	var err error

@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"log/slog"
 	"maps"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -25,9 +27,17 @@ type node struct {
 	regions regionTable
 	// wrap is put around every connection; tests look on through it.
 	wrap func(net.Conn) net.Conn
-	// stopLinger is for tests as well.
+	// stopLinger is for tests as well, as is maxCarried.
 	stopLinger time.Duration
+	maxCarried uint64
 	scratch    sync.Pool // of *scratch
+
+	// Set by Start, then constant: the certificates, nil with security mode off.
+	keeper     *security.Keeper
+	serverTLS  *tls.Config
+	unkeep     func()
+	turnedAway notice
+	plain      notice
 
 	life transportkit.Lifecycle
 
@@ -59,7 +69,7 @@ type scratch [32 << 10]byte
 func newNode(cfg Config) *node {
 	n := &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
-		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
+		cfg:     settingsOf(cfg), stopLinger: stopLinger, maxCarried: maxCarried, wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[frame.Session]int{}, paths: map[*path]struct{}{},
 	}
 	n.greetings.Most = maxGreeting
@@ -74,6 +84,10 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/tcp: start"
+	keeper, err := security.OpenFor(host)
+	if err != nil {
+		return err
+	}
 	ln, err := n.cfg.Addresses.Listen(ctx, op, net.ListenConfig{})
 	if err != nil {
 		return err
@@ -88,6 +102,8 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.incarnation = transportkit.Incarnation()
 	_, _ = rand.Read(n.session[:]) // It never fails.
 	n.log, n.listener, n.addrs = host.Logger(), ln, addrs
+	n.secure(keeper, n.log)
+	n.keep()
 	n.life.Run()
 	n.serving.Add(1)
 	go func() {
@@ -98,7 +114,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 			}
 		})
 	}()
-	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs)
+	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs, "security", string(keeper.Mode()))
 	return nil
 }
 
@@ -119,6 +135,7 @@ func (n *node) free(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	_ = n.listener.Close()
+	n.unkeep()
 	for _, p := range paths {
 		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
 	}
@@ -147,7 +164,7 @@ func (n *node) Endpoint() transport.Endpoint {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
-		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.Encode(),
+		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs, TLS: n.keeper.On()}.Encode(),
 		Incarnation: n.incarnation,
 	}
 }
@@ -187,6 +204,9 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	}
 	if e.Incarnation != peer.Incarnation {
 		return nil, errs.New(errs.InvalidParams, op, "incarnation %d does not belong to this endpoint", peer.Incarnation)
+	}
+	if err := n.checkMode(&e); err != nil {
+		return nil, err
 	}
 	p := newPath(n, e)
 	n.mu.Lock()

@@ -102,7 +102,18 @@ func (c *serverConn) greet() bool {
 	if socket.Tune(c.conn, cfg.SendBuffer, cfg.ReceiveBuffer) != nil || c.pace.ReadFull(c.in[:len(frame.HelloMagic)], limit) != nil {
 		return false
 	}
-	if string(c.in[:len(frame.HelloMagic)]) != frame.HelloMagic {
+	inside := c.n.keeper.On() && c.in[0] == recordHandshake
+	if inside && !c.greetTLS(limit, c.in[:len(frame.HelloMagic)]) {
+		return false
+	}
+	switch ours := string(c.in[:len(frame.HelloMagic)]) == frame.HelloMagic; {
+	case inside && !ours:
+		c.n.stats.foreign.Add(1)
+		return false
+	case c.n.keeper.On() && !inside && (ours || !cfg.Upstream):
+		c.turnAway()
+		return false
+	case !ours:
 		return c.greetUpstream(limit)
 	}
 	if c.pace.ReadFull(c.in[len(frame.HelloMagic):frame.Size], limit) != nil {

@@ -50,9 +50,8 @@ func (n *node) Segment() transport.Segment {
 // Translate implements transport.Upstream.
 func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []transport.Key, error) {
 	const op = "transport/tcp: upstream peer"
-	if !n.cfg.Upstream {
-		return transport.Endpoint{}, nil, errs.WithHint(errs.New(errs.NotSupported, op, "%q speaks upstream's protocol, which is switched off", peer.Name),
-			"set upstream: true in the configuration of transport/tcp")
+	if err := n.checkUpstream(op, peer.Name); err != nil {
+		return transport.Endpoint{}, nil, err
 	}
 	if peer.Protocol != upProtocol {
 		return transport.Endpoint{}, nil, errs.New(errs.InvalidParams, op, "%q publishes protocol %q, not tcp", peer.Name, peer.Protocol)
@@ -78,6 +77,18 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 		keys[i] = k.Encode()
 	}
 	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}, keys, nil
+}
+
+// checkUpstream reports that upstream's protocol is switched off.
+func (n *node) checkUpstream(op, peer string) error {
+	if n.cfg.Upstream {
+		return nil
+	}
+	hint := "set upstream: true in the configuration of transport/tcp"
+	if n.keeper.On() {
+		hint += "; it is plaintext and has no keys, which security.mode " + string(n.keeper.Mode()) + " is to keep out"
+	}
+	return errs.WithHint(errs.New(errs.NotSupported, op, "%q speaks upstream's protocol, which is switched off", peer), "%s", hint)
 }
 
 // upIncarnation stands for what upstream does not have: it follows from where the node is. A node

@@ -28,9 +28,23 @@ type Pacer struct {
 	stall         time.Duration  // see gauge.stall
 	reads, writes *atomic.Uint64 // count the calls
 	gauge         *Gauge         // of conn; nil where only what a call moved counts
+	layer         *Layer         // over conn; nil for none
 
 	ReadBy, writeBy time.Time // deadlines that are set now
 	writtenAt       Mark      // of the gauge, when writeBy was set
+}
+
+// Secure has the pacer read and write through TLS. A nil layer changes nothing.
+func (p *Pacer) Secure(l *Layer) {
+	if l == nil {
+		return
+	}
+	if p.layer = l; p.In != nil {
+		p.In = l
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pace = p
 }
 
 // Source is what a connection is read with: a busypoll.Reader.
@@ -84,6 +98,13 @@ func (p *Pacer) ReadFull(b []byte, limit time.Time) error {
 // WriteAll writes and consumes bufs. It fails when stall passes without a byte, and at limit, if
 // any. After it returned nothing refers to the buffers any more.
 func (p *Pacer) WriteAll(bufs *net.Buffers, limit time.Time) error {
+	if p.layer != nil {
+		return p.layer.writeAll(bufs, limit)
+	}
+	return p.writeAll(bufs, limit)
+}
+
+func (p *Pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 	for {
 		if by := p.by(limit); !p.near(p.writeBy, by) {
 			if err := p.conn.SetWriteDeadline(by); err != nil {
