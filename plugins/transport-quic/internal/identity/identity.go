@@ -21,6 +21,8 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Identity is who this node is and whom it trusts, as of one look at the files. It does not change;
@@ -67,6 +69,29 @@ func Load(cfg *config.Config, now time.Time) (*Identity, error) {
 	id.Leaf = id.Cert.Leaf
 	id.Pin = sha256.Sum256(id.Leaf.Raw)
 	return id, id.check(cfg, now)
+}
+
+// ForProcess opens the certificates of the process for a node whose settings name none; nil where they do, or
+// the process has no security mode.
+func ForProcess(cfg *config.Config, host plugin.Host) (*security.Keeper, error) {
+	switch mode := security.OfHost(host).Mode; {
+	case mode == "" || mode == security.ModeOff:
+		return nil, nil
+	case cfg.InsecureDev:
+		return nil, errTrust("remove insecure_dev; the transport then uses the certificates of the process", "insecure_dev does not verify peers, and security.mode is %s", mode)
+	case cfg.CA != "":
+		return nil, nil
+	}
+	k, err := security.OpenFor(host)
+	if err != nil {
+		return nil, err
+	}
+	return k, k.CanServe()
+}
+
+// Of returns the identity in the certificates of a process.
+func Of(s *security.Set) *Identity {
+	return &Identity{Cert: s.Cert, Leaf: s.Leaf, Pin: sha256.Sum256(s.Leaf.Raw), roots: s.Roots, seen: s.Digest}
 }
 
 // check finds out what peers would refuse.
