@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
 	"github.com/mooncake-go/mooncake/core/ha/embedded"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
@@ -39,6 +40,7 @@ type celled struct {
 	cfg   config.Config
 	log   *slog.Logger
 	fail  ports.Failer
+	doors *doors.Doors
 	etcd  *embedded.Server // nil where etcd runs elsewhere
 	base  ha.Cells
 	cells []*elected
@@ -50,9 +52,9 @@ type celled struct {
 	drains  drains
 }
 
-func provideCelled(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*celled, error) {
-	c := &celled{cfg: cfg, log: log, fail: fail, etcd: etcd}
-	backend, err := backendOf(cfg, etcd, log)
+func provideCelled(cfg config.Config, d *doors.Doors, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*celled, error) {
+	c := &celled{cfg: cfg, doors: d, log: log, fail: fail, etcd: etcd}
+	backend, err := backendOf(cfg, d, etcd, log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func provideCelled(cfg config.Config, catalog *pluginhost.Catalog, store *memory
 	n := cfg.Master.Cells
 	for i := range n {
 		e := &elected{
-			catalog: catalog, store: store, log: log.With("cell", i), fail: fail,
+			doors: d, catalog: catalog, store: store, log: log.With("cell", i), fail: fail,
 			backend: c.base.Cell(cells.Cluster(cfg.Master.ClusterID, i, n)),
 			delay:   func(after ha.View) time.Duration { return c.delay(i, after) },
 			follows: func(leader ha.View) bool { return c.rank(i, leader) == 0 },
@@ -169,7 +171,7 @@ func (c *celled) acquire(ctx context.Context) error {
 		}
 	}
 	var err error
-	c.pool, err = rpcclient.DialCells(c.base, m.ClusterID, len(c.cells), rpcclient.Options{})
+	c.pool, err = rpcclient.DialCells(c.base, m.ClusterID, len(c.cells), rpcclient.Options{Doors: c.doors})
 	return err
 }
 

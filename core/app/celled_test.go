@@ -270,7 +270,7 @@ func TestTheAdminPortShowsOnePool(t *testing.T) {
 		require.NoError(t, from.Client.Put(ctx, fmt.Sprint(i), bytes.Repeat([]byte{byte(i)}, size), one))
 	}
 	for _, m := range []*candidate{a, b} {
-		admin, err := rest.NewClient(m.admin, 10*time.Second)
+		admin, err := rest.NewClient(nil, m.admin, 10*time.Second)
 		require.NoError(t, err)
 		defer admin.Close()
 		q, err := admin.Quotas(ctx)
@@ -287,7 +287,7 @@ func TestTheAdminPortShowsOnePool(t *testing.T) {
 		require.Len(t, q, 2)
 		require.NoError(t, admin.DeleteQuota(ctx, m.rpc))
 	}
-	admin, err := rest.NewClient(a.admin, 10*time.Second)
+	admin, err := rest.NewClient(nil, a.admin, 10*time.Second)
 	require.NoError(t, err)
 	defer admin.Close()
 	name := from.Client.Hostname()

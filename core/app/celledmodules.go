@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rest"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
@@ -37,8 +36,8 @@ func runCelled(lc fx.Lifecycle, c *celled, admin rest.AdminPort) {
 			if err := c.acquire(start); err != nil {
 				return errors.Join(err, c.release(start))
 			}
-			f := &front{port: server.NewPort(c.cfg.Master, passing{c.pool, c}, c.log, c.fail)}
-			c.front = campaign.New(campaign.Config{Address: c.name(), Backend: c.base, Master: f, Hold: lean.Hold, Log: c.log})
+			f := &front{port: server.NewPort(c.cfg.Master, c.doors, passing{c.pool, c}, c.log, c.fail)}
+			c.front = campaign.New(campaign.Config{Address: c.name(), Backend: c.base, Master: f, Hold: holder(c.doors), Log: c.log})
 			if c.cfg.Master.EnableMultiTenants {
 				signal.Notify(hangups, syscall.SIGHUP)
 			}

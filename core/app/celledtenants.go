@@ -48,7 +48,7 @@ func atLeader[T any](w whole, cell int, f func(*rest.Client) (T, error)) (none T
 	if i < 0 {
 		return none, errs.New(errs.UnavailableInCurrentStatus, "admin", "the master that leads it is not known yet")
 	}
-	c, err := rest.NewClient((*members)[i].Admin, peekTimeout)
+	c, err := rest.NewClient(w.of.doors, (*members)[i].Admin, peekTimeout)
 	if err != nil {
 		return none, err
 	}

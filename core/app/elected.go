@@ -23,6 +23,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
 	"github.com/mooncake-go/mooncake/core/ha/embedded"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
@@ -59,6 +60,7 @@ func electedModules() fx.Option {
 // where no other master has led meanwhile.
 type elected struct {
 	cfg     config.Config
+	doors   *doors.Doors
 	catalog *pluginhost.Catalog
 	store   *memory.Store // of the embedded metadata server, nil without
 	log     *slog.Logger
@@ -83,13 +85,13 @@ type generation struct {
 	handler http.Handler
 }
 
-func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*elected, error) {
-	e := &elected{cfg: cfg, catalog: catalog, store: store, log: log, fail: fail, etcd: etcd}
+func provideElected(cfg config.Config, d *doors.Doors, catalog *pluginhost.Catalog, store *memory.Store, etcd *embedded.Server, log *slog.Logger, fail ports.Failer) (*elected, error) {
+	e := &elected{cfg: cfg, doors: d, catalog: catalog, store: store, log: log, fail: fail, etcd: etcd}
 	if etcd != nil && cfg.Master.TenantQuotaConnectorURI == "" && cfg.Master.TenantQuotaConnectorType == config.QuotasInEtcd {
 		e.cfg.Master.TenantQuotaConnectorURI = etcd.Endpoint()
 	}
 	var err error
-	if e.backend, err = backendOf(cfg, etcd, log); err != nil {
+	if e.backend, err = backendOf(cfg, d, etcd, log); err != nil {
 		return nil, err
 	}
 	return e, e.init()
@@ -97,8 +99,14 @@ func provideElected(cfg config.Config, catalog *pluginhost.Catalog, store *memor
 
 // init makes the campaign and the first master.
 func (e *elected) init() error {
-	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: lean.Hold, Log: e.log, Delay: e.delay})
+	e.campaign = campaign.New(campaign.Config{Address: e.address(), Backend: e.backend, Master: e, Hold: holder(e.doors), Log: e.log, Delay: e.delay})
 	return e.renew()
+}
+
+// holder is lean.Hold with the protection of the doors.
+func holder(d *doors.Doors) func(ctx context.Context, addr string) error {
+	dial := rpcclient.Dialer(d, lean.DialTCP)
+	return func(ctx context.Context, addr string) error { return lean.Hold(ctx, addr, dial) }
 }
 
 // address is where clients of other machines reach this master.
@@ -112,12 +120,12 @@ func addressOf(m config.Master) string {
 func (e *elected) renew() error {
 	g := &generation{}
 	var err error
-	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.catalog, e.store, metrics.StatusFunc(e.status)), servedModules(), fx.Populate(&g.service, &g.quotas))
+	g.hooks, err = build(e.log, fx.Supply(e.cfg, e.doors, e.catalog, e.store, metrics.StatusFunc(e.status)), servedModules(), fx.Populate(&g.service, &g.quotas))
 	if err != nil {
 		return err
 	}
-	g.port = server.NewPort(e.cfg.Master, g.service, e.log, e.fail)
-	g.follow = server.NewFollowPort(e.cfg.Master, g.service, e.log, e.fail)
+	g.port = server.NewPort(e.cfg.Master, e.doors, g.service, e.log, e.fail)
+	g.follow = server.NewFollowPort(e.cfg.Master, e.doors, g.service, e.log, e.fail)
 	g.handler = rest.NewHandler(g.service, rest.Options{Status: e.status, Logger: e.log})
 	e.current.Store(g)
 	return nil
@@ -170,7 +178,7 @@ func provideCampaign(lc fx.Lifecycle, e *elected, _ rest.AdminPort) *campaign.Ca
 
 // tryPort opens the RPC port for a moment: a master that cannot should not be elected.
 func tryPort(ctx context.Context, m config.Master) error {
-	ln, err := ports.Listen(ctx, "master", m.RPCAddress, m.RPCPort, "rpc_port")
+	ln, err := ports.Probe(ctx, "master", m.RPCAddress, m.RPCPort, "rpc_port")
 	if err != nil {
 		return err
 	}
@@ -275,7 +283,7 @@ func (e *elected) follow(ctx context.Context, leader ha.View) {
 		}
 		return
 	}
-	m, err := rpcclient.Dial(leader.Address, rpcclient.Options{})
+	m, err := rpcclient.Dial(leader.Address, rpcclient.Options{Doors: e.doors})
 	if err != nil {
 		e.log.Warn("the leader has an address that cannot be used", "leader", leader.Address, "error", err)
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha/campaign"
 	"github.com/mooncake-go/mooncake/core/ha/embedded"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -110,13 +111,16 @@ func stateFolder(getenv func(string) string, root bool) (string, error) {
 }
 
 // backendOf is what elects the leader.
-func backendOf(cfg config.Config, etcd *embedded.Server, log *slog.Logger) (ha.Backend, error) {
+func backendOf(cfg config.Config, d *doors.Doors, etcd *embedded.Server, log *slog.Logger) (ha.Backend, error) {
 	m := cfg.Master
 	kind, at := m.HABackendType, m.HABackend()
 	o := open.FromConfig(cfg.Store, log)
 	o.TTL = m.HALeaseTTL
 	if etcd != nil { // A machine whose member does not serve needs no leader either.
 		kind, at, o.Timeout = "etcd", etcd.Endpoint(), embeddedTimeout
+	}
+	if err := open.Allow(d, kind, at, o); err != nil {
+		return nil, err
 	}
 	b, err := open.Backend(kind, at, m.ClusterID, o)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/api/rpc/staging"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/memory"
 	metahttp "github.com/mooncake-go/mooncake/core/metadata/http"
@@ -104,7 +105,7 @@ func engineModules() Role {
 
 // supply supplies the configuration and the plugins that are linked in.
 func supply(cfg config.Config, builtins []plugin.Factory) Role {
-	return fx.Options(fx.Supply(cfg), fx.Supply(builtins))
+	return fx.Options(fx.Supply(cfg), fx.Supply(builtins), doors.Module())
 }
 
 // ResolveInterface replaces master.rpc_address by the address of master.rpc_interface, if the

@@ -48,6 +48,7 @@ type Config struct {
 	Admin    Admin    `koanf:"admin"`
 	Debug    Debug    `koanf:"debug"`
 	Net      Net      `koanf:"net"`
+	Security Security `koanf:"security"`
 	Plugins  Plugins  `koanf:"plugins"`
 }
 

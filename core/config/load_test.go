@@ -110,6 +110,12 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 		switch {
 		case f.key == "net.busy_poll":
 			values = [3]string{"41us", "42us", "43us"}
+		case f.key == "security.mode":
+			values = [3]string{"off", "off", "off"} // the others need files
+		case f.key == "security.allow":
+			values = [3]string{"client=a.b,store=c.d", "client=uri:x", "reader=y.z,master/a=*.b"}
+		case f.key == "security.plaintext":
+			values = [3]string{"health,data", "handshake", "etcd,rest"}
 		case f.key == "plugins.lock":
 			values = [3]string{"/etc/a.yaml", "/etc/b.yaml", "/etc/c.yaml"}
 		case f.key == "plugins.trust":

@@ -32,6 +32,8 @@ type Pool struct {
 	Master, Cluster string
 	// Store is the section store, which has what it takes to ask a directory.
 	Store Store
+	// Security is how the pool is reached.
+	Security Security
 	// AdminPort is the admin port on the host of the master that leads.
 	AdminPort int
 }
@@ -44,7 +46,7 @@ func LoadPool(fs *pflag.FlagSet, environ []string) (Pool, error) {
 		return Pool{}, err
 	}
 	c := loaded.Config
-	return Pool{Master: c.Store.MasterServerAddress, Cluster: c.Store.ClusterID, Store: c.Store, AdminPort: c.Master.MetricsPort}, nil
+	return Pool{Master: c.Store.MasterServerAddress, Cluster: c.Store.ClusterID, Store: c.Store, Security: c.Security, AdminPort: c.Master.MetricsPort}, nil
 }
 
 // poolFlags adds to the flags of a role those that it has as a client of a pool.

@@ -112,7 +112,7 @@ func (f field) flag(r Role) string {
 		return ""
 	case f.section == r.section():
 		return f.name
-	case f.section == "log", f.section == "debug", f.section == "net":
+	case f.section == "log", f.section == "debug", f.section == "net", f.section == "security":
 		return f.section + "_" + f.name
 	case f.key == "admin.socket":
 		return "admin_socket"

@@ -14,7 +14,7 @@ import (
 // for: "Master service started on port N, max_threads=T" and then name=value. The names
 // are those of upstream's flags, a duration is a bare number in the
 // unit of its flag, and a capability that does not exist shows the value that is off. The
-// settings that only exist here follow under their own names. threads is how many threads
+// settings that only exist here follow under their own names, and those of the section security. threads is how many threads
 // run at once.
 func StartLine(c Config, threads int) string {
 	var b strings.Builder
@@ -32,8 +32,11 @@ func StartLine(c Config, threads int) string {
 		}
 	}
 	for _, f := range schema() {
-		if f.section == "master" && !shown[f.key] {
+		switch {
+		case f.section == "master" && !shown[f.key]:
 			add(f.name, Redact(f.key, format(valueOf(c, f.key))))
+		case f.section == "security":
+			add(f.section+"_"+f.name, format(valueOf(c, f.key)))
 		}
 	}
 	return b.String()

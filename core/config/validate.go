@@ -50,6 +50,7 @@ func (l *loader) check(c Config) {
 		l.clash("store.metadata_cluster_id", id, "must be empty or 1 to 128 letters, digits and _ . -")
 	}
 	l.checkTrust(c.Plugins)
+	l.checkSecurity(c.Security)
 	if len(s.Transports) == 0 {
 		l.clash("store.transports", "", "must name at least one transport plugin")
 	}

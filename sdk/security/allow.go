@@ -23,7 +23,7 @@ const (
 
 // parseAllow reads entries ROLE[/NAME]=PATTERN. PATTERN is dns:NAME, where *.DOMAIN stands for any one
 // label below DOMAIN; uri:URI, where a final * stands for anything; or subject:DN as RFC 2253 writes
-// it. A bare PATTERN is a DNS name.
+// it, with / for its commas where entries are separated by commas. A bare PATTERN is a DNS name.
 func parseAllow(entries []string) ([]mapping, error) {
 	var out []mapping
 	for _, e := range entries {
@@ -70,7 +70,8 @@ func mapped(c *x509.Certificate, allow []mapping) (Identity, error) {
 func (m mapping) matches(c *x509.Certificate) (name string, ok bool) {
 	switch m.kind {
 	case kindSubject:
-		return m.value, c.Subject.String() == m.value
+		dn := c.Subject.String()
+		return dn, dn == m.value || dn == strings.ReplaceAll(m.value, "/", ",")
 	case kindURI:
 		for _, u := range c.URIs {
 			s := u.String()

@@ -162,7 +162,7 @@ func TestAllowGivesIdentities(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	files := a.Issue(t, cert(security.RoleMaster))
 	master, err := security.Open(security.Settings{Mode: security.ModeMTLS, Files: files, Allow: []string{
-		"store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node,O=tests",
+		"store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node/O=tests",
 	}})
 	require.NoError(t, err)
 	for _, c := range []struct {

@@ -81,14 +81,18 @@ func roleStrings(roles []Role) []string {
 // peer verifies the chain of a connection and returns the identity. The error is ErrNoIdentity
 // only for a chain that is good.
 func (k *Keeper) peer(set *Set, s tls.ConnectionState, use x509.ExtKeyUsage) (Identity, error) {
-	if err := set.Verify(s.PeerCertificates, use, k.set.Clock()); err != nil {
-		return Identity{}, &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+	var id Identity
+	err := set.Verify(s.PeerCertificates, use, k.set.Clock())
+	if err == nil {
+		id, err = k.identify(set, s.PeerCertificates[0])
 	}
-	id, err := k.identify(set, s.PeerCertificates[0])
 	if errors.Is(err, ErrNoIdentity) {
 		err = fmt.Errorf("%w: it is for %s", err, strings.Join(NamesOf(s.PeerCertificates[0]), ", "))
 	}
-	return id, err
+	if err != nil {
+		return Identity{}, &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: err}
+	}
+	return id, nil
 }
 
 // Peer returns the identity of the other side of a connection of this Keeper whose handshake is
@@ -104,6 +108,8 @@ func (k *Keeper) base() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Time: k.set.Clock,
 		SessionTicketsDisabled: true, // A peer that connects again shows its certificate again.
+		// Large records: pages, and batches of calls, matter more than the first byte of a web page.
+		DynamicRecordSizingDisabled: true,
 	}
 }
 
@@ -120,7 +126,7 @@ func (k *Keeper) Secure(ctx context.Context, conn net.Conn, addr string, want ..
 	}
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
-	c := tls.Client(conn, k.Client(host, want...))
+	c := tls.Client(&Wire{Conn: conn}, k.Client(host, want...))
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, k.explain(addr, err)

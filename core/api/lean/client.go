@@ -80,7 +80,7 @@ func NewClient(addr string, o ClientOptions) *Client {
 		o.Codec = plain{}
 	}
 	if o.Dial == nil {
-		o.Dial = dialTCP
+		o.Dial = DialTCP
 	}
 	if o.Reached == nil {
 		o.Reached = func(string) {}
@@ -130,8 +130,8 @@ func (c *Client) Redirect(nowhere error, addrs ...string) {
 	}
 }
 
-// dialTCP connects. A peer that vanished without closing is noticed within 15 s.
-func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+// DialTCP connects. A peer that vanished without closing is noticed within 15 s.
+func DialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2}}
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // awake is how long a connection has to be idle to give way to one of a host that has as many. Tests
@@ -250,7 +251,7 @@ func hostOf(conn net.Conn) netip.Addr {
 // idleOf returns how long ago the connection carried bytes last, as the system knows it; 0 where it
 // does not.
 func idleOf(conn net.Conn) time.Duration {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return 0
 	}

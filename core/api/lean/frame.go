@@ -41,13 +41,13 @@ import (
 	"io"
 	"math"
 	"net"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mooncake-go/mooncake/core/internal/framed"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -206,7 +206,7 @@ type frameReader struct {
 }
 
 func (r *frameReader) open(conn net.Conn, l Limits) error {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return framed.ErrNoSocket
 	}
@@ -215,7 +215,12 @@ func (r *frameReader) open(conn net.Conn, l Limits) error {
 		return err
 	}
 	r.socket, r.limit, r.rest = in, l.Frame, -1
-	r.buffered = bufio.NewReaderSize(bytesOf{r}, readBuffer)
+	source := io.Reader(bytesOf{r})
+	if w := security.WireOf(conn); w != nil {
+		w.Divert(source.Read, nil)
+		source = conn
+	}
+	r.buffered = bufio.NewReaderSize(source, readBuffer)
 	return nil
 }
 

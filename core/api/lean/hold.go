@@ -3,18 +3,22 @@ package lean
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 )
 
 // holdConnect bounds the connect of Hold.
 const holdConnect = time.Second
 
-// Hold connects to a server and returns nil when the connection has ended, or the error of an attempt that
-// failed. So the caller learns at once that a server has died. When ctx ends, Hold returns its error.
-func Hold(ctx context.Context, addr string) error {
+// Hold connects to a server with dial, nil for TCP, and returns nil when the connection has ended, or the error of
+// an attempt that failed. So the caller learns at once that a server has died. When ctx ends, Hold returns its error.
+func Hold(ctx context.Context, addr string, dial func(ctx context.Context, addr string) (net.Conn, error)) error {
+	if dial == nil {
+		dial = DialTCP
+	}
 	connect, cancel := context.WithTimeout(ctx, holdConnect)
 	defer cancel()
-	conn, err := dialTCP(connect, addr)
+	conn, err := dial(connect, addr)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func pooled(t *testing.T, e *echo) (p *Pool, rpc masterv1.MasterServiceClient, m
 	made = new(atomic.Int32)
 	p = NewPool(addr, 3, ClientOptions{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		made.Add(1)
-		return dialTCP(ctx, addr)
+		return DialTCP(ctx, addr)
 	}})
 	t.Cleanup(func() { assert.NoError(t, p.Close()) })
 	return p, masterv1.NewMasterServiceClient(p), made

@@ -75,7 +75,7 @@ func TestARedirectEndsThePause(t *testing.T) {
 		case "closed":
 			return nil, errors.New("refused")
 		}
-		return dialTCP(ctx, addr)
+		return DialTCP(ctx, addr)
 	}})
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -131,7 +131,7 @@ func TestOneOfSeveral(t *testing.T) {
 			if addr == "a" || addr == "b" {
 				return nil, errors.New(addr + " refuses")
 			}
-			return dialTCP(ctx, addr)
+			return DialTCP(ctx, addr)
 		}})
 	c.Redirect(nil, "a", "b")
 	for range 3 {

@@ -2,9 +2,10 @@ package lean
 
 import (
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // unacknowledged is how long, in milliseconds, what was sent may stay unacknowledged by the
@@ -13,7 +14,7 @@ const unacknowledged = 15_000
 
 // boundUnacknowledged sets TCP_USER_TIMEOUT. What is no TCP connection has none.
 func boundUnacknowledged(conn net.Conn) {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return
 	}

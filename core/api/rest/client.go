@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -16,7 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // maxAnswer bounds an answer in bytes: a page of the longest keys, each byte escaped.
@@ -30,14 +34,24 @@ type Client struct {
 	idle func()
 }
 
-// NewClient returns a client of the admin port at address, host:port. It does not
+// NewClient returns a client of the admin port at address, host:port, which d protects, nil for nothing. It does not
 // connect. Each call takes at most timeout.
-func NewClient(address string, timeout time.Duration) (*Client, error) {
+func NewClient(d *doors.Doors, address string, timeout time.Duration) (*Client, error) {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 		return nil, errs.New(errs.InvalidParams, "admin port", "the address %q is not host:port, for example 127.0.0.1:9003", address)
 	}
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: timeout}).DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second}
+	d.Transport(t, config.DoorAdmin, security.RoleMaster)
 	return &Client{base: "http://" + address, http: &http.Client{Transport: t, Timeout: timeout}, idle: t.CloseIdleConnections}, nil
+}
+
+// Connect is NewClient for a command, with the certificates that the section security names at present.
+func Connect(cfg config.Security, address string, timeout time.Duration) (*Client, error) {
+	d, err := doors.Open(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(d, address, timeout)
 }
 
 // OfCell returns a client of the part of the admin port that is about one cell, which the master there leads.

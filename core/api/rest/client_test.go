@@ -18,7 +18,7 @@ import (
 
 func connect(t *testing.T, h http.Handler) *rest.Client {
 	srv := httptest.NewServer(h)
-	c, err := rest.NewClient(srv.Listener.Addr().String(), time.Minute)
+	c, err := rest.NewClient(nil, srv.Listener.Addr().String(), time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close(); srv.Close() })
 	return c
@@ -79,18 +79,18 @@ func TestClient(t *testing.T) {
 
 func TestClientWithoutMaster(t *testing.T) {
 	for _, a := range []string{"", "host", "http://host:1", ":"} {
-		_, err := rest.NewClient(a, time.Second)
+		_, err := rest.NewClient(nil, a, time.Second)
 		assert.Equal(t, errs.InvalidParams, errs.CodeOf(err), a)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	c, err := rest.NewClient(ln.Addr().String(), 20*time.Millisecond)
+	c, err := rest.NewClient(nil, ln.Addr().String(), 20*time.Millisecond)
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Segments(t.Context())
 	assert.Equal(t, errs.RPCTimeout, errs.CodeOf(err))
-	c, err = rest.NewClient(heldport.Address(t), time.Minute)
+	c, err = rest.NewClient(nil, heldport.Address(t), time.Minute)
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Segments(t.Context())

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store/member"
 	"github.com/mooncake-go/mooncake/core/store/node"
@@ -23,10 +24,10 @@ func AdminModule() fx.Option {
 	return fx.Module("api/rest", fx.Provide(provideAdminPort), fx.Invoke(func(AdminPort) {}))
 }
 
-func provideAdminPort(lc fx.Lifecycle, cfg config.Config, h AdminHandler, log *slog.Logger) AdminPort {
+func provideAdminPort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, h AdminHandler, log *slog.Logger) AdminPort {
 	p := AdminPort{&ports.HTTP{
 		What: "admin port", Host: cfg.Master.MetricsHost, Port: cfg.Master.MetricsPort, Flag: "metrics_port", Pprof: cfg.Debug.Pprof,
-		Handler: h, Log: log,
+		Doors: d, Door: config.DoorAdmin, Handler: h, Log: log,
 	}}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p
@@ -40,10 +41,11 @@ func NodeModule() fx.Option {
 	return fx.Module("api/rest", fx.Provide(provideNodePort), fx.Invoke(func(NodePort) {}))
 }
 
-func provideNodePort(lc fx.Lifecycle, cfg config.Config, status *member.Status, log *slog.Logger) NodePort {
+func provideNodePort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, status *member.Status, log *slog.Logger) NodePort {
 	s := cfg.Store
 	p := NodePort{&ports.HTTP{
 		What: "node port", Host: ports.BindFor(ports.Host(s.LocalHostname)), Port: s.HTTPPort, Flag: "http_port", Pprof: cfg.Debug.Pprof, Log: log,
+		Doors: d, Door: config.DoorHealth,
 	}}
 	if s.EnableHTTPServer {
 		p.Handler = NewNodeHandler(func() Node { return started(status) }, status.Metrics, log)

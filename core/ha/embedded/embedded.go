@@ -212,7 +212,7 @@ var errNamesake = func(s *Server, at string) error {
 // listen opens a port that may be in use for a moment longer.
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	for by := time.Now().Add(portPatience); ; {
-		ln, err := ports.Listen(ctx, "etcd member", host, port, "ha_members")
+		ln, err := ports.Probe(ctx, "etcd member", host, port, "ha_members")
 		if err == nil || !time.Now().Before(by) || ctx.Err() != nil {
 			return ln, err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha/etcd"
 	"github.com/mooncake-go/mooncake/core/ha/k8s"
 	"github.com/mooncake-go/mooncake/core/ha/redis"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/etcdconn"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 	"github.com/mooncake-go/mooncake/core/internal/redisconn"
@@ -69,6 +70,14 @@ func (o Options) Security() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// Allow reports that a service is reached in plaintext although d does not allow that.
+func Allow(d *doors.Doors, kind, address string, o Options) error {
+	if kind == "k8s" || o.CAFile != "" || o.CertFile != "" || strings.Contains(address, "https://") || strings.Contains(address, "rediss://") {
+		return nil
+	}
+	return d.Allow(config.DoorEtcd, kind+", which says who leads, is reached in plaintext, without store.ha_ca_file and store.ha_cert_file")
 }
 
 // Backend returns the backend of a kind (etcd, redis, k8s) at an address for a cluster. It does not connect.

@@ -6,15 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"time"
-)
-
-const (
-	// quiet is how long further connections of the same host and protocol are only counted.
-	quiet = time.Minute
-	// maxHosts bounds the pairs of host and protocol that a Log remembers.
-	maxHosts = 256
 )
 
 // Log writes warnings for clients that call a port by mistake: one line a minute for each host and
@@ -24,8 +16,7 @@ type Log struct {
 	port  string
 	hints map[Protocol]string
 
-	mu   sync.Mutex
-	seen map[caller]*calls
+	rate Rate[caller]
 }
 
 type caller struct {
@@ -33,20 +24,15 @@ type caller struct {
 	protocol Protocol
 }
 
-type calls struct {
-	told time.Time
-	more int // since then
-}
-
 // NewLog makes a log of a port. port is its name in the line, for example "the master's RPC
 // port"; hints say what to do about a protocol.
 func NewLog(log *slog.Logger, port string, hints map[Protocol]string) *Log {
-	return &Log{log: log, port: port, hints: hints, seen: map[caller]*calls{}}
+	return &Log{log: log, port: port, hints: hints}
 }
 
 // Report notes a client with its first bytes.
 func (l *Log) Report(remote net.Addr, p Protocol, first []byte) {
-	more, tell := l.count(remote, p, time.Now())
+	more, tell := l.rate.Count(caller{HostOf(remote), p}, time.Now())
 	if !tell {
 		return
 	}
@@ -62,44 +48,6 @@ func (l *Log) Report(remote net.Addr, p Protocol, first []byte) {
 		attrs = append(attrs, slog.Int("more_since_last_line", more))
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelWarn, text, attrs...)
-}
-
-// count counts a call. tell reports whether a line is due, which then says that more calls came
-// since the last line.
-func (l *Log) count(remote net.Addr, p Protocol, now time.Time) (more int, tell bool) {
-	host, _, err := net.SplitHostPort(remote.String())
-	if err != nil {
-		host = remote.String()
-	}
-	key := caller{host, p}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.seen[key]
-	if c == nil {
-		if len(l.seen) >= maxHosts {
-			l.forget(now)
-		}
-		if len(l.seen) >= maxHosts {
-			return 0, false
-		}
-		l.seen[key] = &calls{told: now}
-		return 0, true
-	}
-	if now.Sub(c.told) < quiet {
-		c.more++
-		return 0, false
-	}
-	more, c.more, c.told = c.more, 0, now
-	return more, true
-}
-
-// forget drops the callers whose next call would get a line anyway. The caller holds mu.
-func (l *Log) forget(now time.Time) {
-	for k, c := range l.seen {
-		if now.Sub(c.told) >= quiet {
-			delete(l.seen, k)
-		}
-	}
 }
 
 // client names a client of a protocol.

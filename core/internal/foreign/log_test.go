@@ -47,17 +47,17 @@ func TestLogIsBounded(t *testing.T) {
 		var out bytes.Buffer
 		l := NewLog(slog.New(slog.NewTextHandler(&out, nil)), "the test's port", nil)
 		scan := func() {
-			for i := range 2 * maxHosts {
+			for i := range 2 * maxKinds {
 				l.Report(&net.UnixAddr{Name: fmt.Sprint(i), Net: "unix"}, TLS, nil)
 			}
 		}
 		scan()
-		assert.Equal(t, maxHosts, strings.Count(out.String(), "\n"))
-		assert.Len(t, l.seen, maxHosts)
+		assert.Equal(t, maxKinds, strings.Count(out.String(), "\n"))
+		assert.Len(t, l.rate.seen, maxKinds)
 		time.Sleep(quiet)
 		out.Reset()
 		l.Report(from(1, 1), TLS, nil)
 		assert.Equal(t, 1, strings.Count(out.String(), "\n"))
-		assert.Len(t, l.seen, 1)
+		assert.Len(t, l.rate.seen, 1)
 	})
 }

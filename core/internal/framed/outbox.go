@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -16,8 +17,9 @@ import (
 // kernel does not take at once. A peer that does not read loses the connection. Safe for concurrent
 // use.
 type Outbox struct {
-	conn  net.Conn
+	conn  net.Conn // of the system
 	raw   syscall.RawConn
+	tls   *sealer // nil without TLS
 	stall time.Duration
 	limit int // of bytes that wait
 
@@ -37,7 +39,7 @@ var ErrNoSocket = errors.New("the connection is not one of the system")
 // NewOutbox returns an outbox of conn, which ends when the peer takes nothing for stall, or where more
 // than limit bytes would wait.
 func NewOutbox(conn net.Conn, stall time.Duration, limit int) (*Outbox, error) {
-	sc, ok := conn.(syscall.Conn)
+	sc, ok := security.Socket(conn)
 	if !ok {
 		return nil, ErrNoSocket
 	}
@@ -45,7 +47,12 @@ func NewOutbox(conn net.Conn, stall time.Duration, limit int) (*Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outbox{conn: conn, raw: raw, stall: stall, limit: limit}, nil
+	o := &Outbox{conn: security.Below(conn), raw: raw, stall: stall, limit: limit}
+	if w := security.WireOf(conn); w != nil {
+		o.tls = &sealer{conn: conn, out: o}
+		w.Divert(nil, o.tls.take)
+	}
+	return o, nil
 }
 
 // attempt is a write that does not wait. What it works with is made once: the system's
@@ -86,6 +93,14 @@ func (a *attempt) once(fd uintptr) bool {
 // Send writes a frame, or keeps it until the kernel takes it. The frame stays the caller's.
 // An error ends the connection.
 func (o *Outbox) Send(frame []byte) error {
+	if o.tls != nil {
+		return o.tls.send(frame)
+	}
+	return o.send(frame)
+}
+
+// send writes bytes for the connection of the system.
+func (o *Outbox) send(frame []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -161,4 +176,58 @@ func (o *Outbox) Close(why error) error {
 	o.mu.Unlock()
 	o.rest.Wait()
 	return why
+}
+
+// maxKeptRecords is the largest buffer of records that is kept for the next frame, in bytes.
+const maxKeptRecords = 256 << 10
+
+// sealer has TLS encrypt frames for an Outbox: the records of one frame are collected and then sent at once,
+// without waiting, as a frame without TLS is.
+type sealer struct {
+	conn net.Conn // TLS
+	out  *Outbox
+
+	sending sync.Mutex // one frame at a time
+
+	mu         sync.Mutex
+	collecting bool
+	records    []byte
+}
+
+func (s *sealer) send(frame []byte) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	s.collecting = true
+	s.mu.Unlock()
+	_, err := s.conn.Write(frame)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collecting = false
+	if err == nil {
+		err = s.out.send(s.records)
+	}
+	if s.records = s.records[:0]; cap(s.records) > maxKeptRecords {
+		s.records = nil
+	}
+	if err != nil { // A frame that was sent in part ends the connection.
+		s.out.mu.Lock()
+		defer s.out.mu.Unlock()
+		return s.out.fail(err)
+	}
+	return nil
+}
+
+// take is how TLS writes, one call after the other: the records of a frame, and what it sends by itself.
+func (s *sealer) take(record []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.collecting {
+		s.records = append(s.records, record...)
+		return len(record), nil
+	}
+	if err := s.out.send(record); err != nil {
+		return 0, err
+	}
+	return len(record), nil
 }

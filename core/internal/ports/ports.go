@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -20,8 +21,22 @@ import (
 // Failer receives the error of a server that ended by itself. The role then shuts down.
 type Failer func(error)
 
-// Listen binds a TCP port. what names the server and flag the setting of its port, for the error.
-func Listen(ctx context.Context, what, host string, port int, flag string) (net.Listener, error) {
+// Listen binds a TCP port for a door, which d protects. what names the server and flag the setting of its
+// port, for the error.
+func Listen(ctx context.Context, d *doors.Doors, door config.Door, what, host string, port int, flag string) (net.Listener, error) {
+	ln, err := Probe(ctx, what, host, port, flag)
+	if err != nil {
+		return nil, err
+	}
+	guarded, err := d.Guard(ln, door)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", what, err), ln.Close())
+	}
+	return guarded, nil
+}
+
+// Probe binds a TCP port that is closed again without a connection being taken.
+func Probe(ctx context.Context, what, host string, port int, flag string) (net.Listener, error) {
 	addr := net.JoinHostPort(Plain(host), strconv.Itoa(port))
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
@@ -45,6 +60,9 @@ func Listen(ctx context.Context, what, host string, port int, flag string) (net.
 // HTTP is an HTTP port of a role. The port does not exist if Handler is nil.
 type HTTP struct {
 	Handler http.Handler
+	// Doors protects the port, which is Door.
+	Doors *doors.Doors
+	Door  config.Door
 	// What names the port in logs and errors; Flag is the setting of Port.
 	What, Host, Flag string
 	Port             int
@@ -65,7 +83,7 @@ func (p *HTTP) Start(ctx context.Context) error {
 	if p.Handler == nil {
 		return nil
 	}
-	ln, err := Listen(ctx, p.What, p.Host, p.Port, p.Flag)
+	ln, err := Listen(ctx, p.Doors, p.Door, p.What, p.Host, p.Port, p.Flag)
 	switch {
 	case err != nil && p.Optional:
 		p.Log.Warn("health and metrics are not served", "error", err)

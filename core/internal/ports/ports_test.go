@@ -6,22 +6,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/config"
 )
 
 func TestListenErrorsNameTheSetting(t *testing.T) {
-	ln, err := Listen(t.Context(), "admin port", "127.0.0.1", 0, "metrics_port")
+	ln, err := Listen(t.Context(), nil, config.DoorAdmin, "admin port", "127.0.0.1", 0, "metrics_port")
 	require.NoError(t, err)
 	defer ln.Close()
-	_, err = Listen(t.Context(), "admin port", "127.0.0.1", ln.Addr().(*net.TCPAddr).Port, "metrics_port")
+	_, err = Listen(t.Context(), nil, config.DoorAdmin, "admin port", "127.0.0.1", ln.Addr().(*net.TCPAddr).Port, "metrics_port")
 	assert.ErrorContains(t, err, "address already in use")
 	assert.ErrorContains(t, err, "--metrics_port")
-	_, err = Listen(t.Context(), "admin port", "203.0.113.1", 0, "metrics_port")
+	_, err = Listen(t.Context(), nil, config.DoorAdmin, "admin port", "203.0.113.1", 0, "metrics_port")
 	assert.ErrorContains(t, err, "does not have the address")
 }
 
 func TestListenOnIPv6(t *testing.T) {
 	for _, host := range []string{"::1", "[::1]", "::", "[::]"} {
-		ln, err := Listen(t.Context(), "admin port", host, 0, "metrics_port")
+		ln, err := Listen(t.Context(), nil, config.DoorAdmin, "admin port", host, 0, "metrics_port")
 		if err != nil && host == "::1" {
 			t.Skipf("this machine has no IPv6: %v", err)
 		}

@@ -12,8 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // ClientOptions are the settings of a Client; the zero value is usable.
@@ -22,6 +25,8 @@ type ClientOptions struct {
 	Timeout time.Duration
 	// ConnectTimeout bounds the connection within Timeout. Default 1.5 s.
 	ConnectTimeout time.Duration
+	// Doors says whether connections use TLS with its certificates; nil for https:// with those of the system.
+	Doors *doors.Doors
 }
 
 // Client is a metadata.Store at a URL. It does not retry: the callers know what may be
@@ -61,6 +66,7 @@ func NewClient(rawURL string, opts ClientOptions) (*Client, error) {
 		MaxConnsPerHost:       16,
 		IdleConnTimeout:       10 * time.Second,
 	}
+	opts.Doors.Transport(transport, config.DoorMetadata, security.RoleMaster)
 	return &Client{
 		url:  u.String(),
 		idle: transport.CloseIdleConnections,

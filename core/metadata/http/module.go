@@ -6,6 +6,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 )
@@ -34,16 +35,16 @@ func provideEmbedded(cfg config.Config) *memory.Store {
 	return provideStore()
 }
 
-func providePort(lc fx.Lifecycle, cfg config.Config, store *memory.Store, log *slog.Logger) Port {
-	return newPort(lc, store, log, cfg.Metadata.Host, cfg.Metadata.Port, "port")
+func providePort(lc fx.Lifecycle, cfg config.Config, store *memory.Store, d *doors.Doors, log *slog.Logger) Port {
+	return newPort(lc, store, d, log, cfg.Metadata.Host, cfg.Metadata.Port, "port")
 }
 
-func provideEmbeddedPort(lc fx.Lifecycle, cfg config.Config, store *memory.Store, log *slog.Logger) Port {
-	return newPort(lc, store, log, cfg.Master.HTTPMetadataServerHost, cfg.Master.HTTPMetadataServerPort, "http_metadata_server_port")
+func provideEmbeddedPort(lc fx.Lifecycle, cfg config.Config, store *memory.Store, d *doors.Doors, log *slog.Logger) Port {
+	return newPort(lc, store, d, log, cfg.Master.HTTPMetadataServerHost, cfg.Master.HTTPMetadataServerPort, "http_metadata_server_port")
 }
 
-func newPort(lc fx.Lifecycle, store *memory.Store, log *slog.Logger, host string, port int, flag string) Port {
-	p := Port{&ports.HTTP{What: "metadata server", Host: host, Port: port, Flag: flag, Log: log}}
+func newPort(lc fx.Lifecycle, store *memory.Store, d *doors.Doors, log *slog.Logger, host string, port int, flag string) Port {
+	p := Port{&ports.HTTP{What: "metadata server", Host: host, Port: port, Flag: flag, Log: log, Doors: d, Door: config.DoorMetadata}}
 	if store != nil {
 		p.Handler = NewHandler(store)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 )
@@ -25,7 +26,7 @@ type Cleaner struct {
 
 // NewCleaner makes a Cleaner of the embedded service or, if that is nil, of the service that the
 // nodes use.
-func NewCleaner(embedded *memory.Store, s config.Store, log *slog.Logger) (*Cleaner, error) {
+func NewCleaner(embedded *memory.Store, s config.Store, d *doors.Doors, log *slog.Logger) (*Cleaner, error) {
 	c := &Cleaner{keys: metadata.Keys{Cluster: s.MetadataClusterID}, log: log, idle: func() {}}
 	switch {
 	case embedded != nil:
@@ -34,7 +35,7 @@ func NewCleaner(embedded *memory.Store, s config.Store, log *slog.Logger) (*Clea
 		log.Warn("nothing is removed when a node falls silent: with P2PHANDSHAKE there is no metadata service", "setting", "enable_metadata_cleanup_on_timeout")
 	default:
 		var err error
-		if c.store, c.idle, err = Store(s.MetadataServer, FromConfig(s, "", log)); err != nil {
+		if c.store, c.idle, err = Store(s.MetadataServer, FromConfig(s, "", d, log)); err != nil {
 			return nil, err
 		}
 	}

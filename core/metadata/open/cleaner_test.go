@@ -35,7 +35,7 @@ func TestCleanerTakesBackWhatDeadNodesPublished(t *testing.T) {
 					defer server.Close()
 					s.MetadataServer = server.URL + "/metadata"
 				}
-				c, err := open.NewCleaner(in, s, slog.New(slog.DiscardHandler))
+				c, err := open.NewCleaner(in, s, nil, slog.New(slog.DiscardHandler))
 				require.NoError(t, err)
 				c.Remove(t.Context(), []string{"never:1", "dead:1"})
 				c.Close()
@@ -52,18 +52,18 @@ func TestCleanerTakesBackWhatDeadNodesPublished(t *testing.T) {
 func TestCleanerWithoutAService(t *testing.T) {
 	out := &bytes.Buffer{}
 	log := slog.New(slog.NewTextHandler(out, nil))
-	c, err := open.NewCleaner(nil, config.Store{MetadataServer: "P2PHANDSHAKE"}, log)
+	c, err := open.NewCleaner(nil, config.Store{MetadataServer: "P2PHANDSHAKE"}, nil, log)
 	require.NoError(t, err)
 	require.Contains(t, out.String(), "there is no metadata service")
 	c.Remove(t.Context(), []string{"a"})
 
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	c, err = open.NewCleaner(nil, config.Store{MetadataServer: gone.URL + "/metadata"}, log)
+	c, err = open.NewCleaner(nil, config.Store{MetadataServer: gone.URL + "/metadata"}, nil, log)
 	require.NoError(t, err)
 	c.Remove(t.Context(), []string{"a", "b", "c"})
 	require.Equal(t, 1, strings.Count(out.String(), "metadata of silent nodes stays"), "it stops at the first failure")
 	c.Close()
-	_, err = open.NewCleaner(nil, config.Store{MetadataServer: "http://"}, log)
+	_, err = open.NewCleaner(nil, config.Store{MetadataServer: "http://"}, nil, log)
 	require.Error(t, err)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/metadata/etcd"
 	"github.com/mooncake-go/mooncake/core/metadata/p2p"
@@ -12,7 +13,7 @@ import (
 )
 
 // FromConfig returns the options of the directory for a node that publishes as name.
-func FromConfig(s config.Store, name string, log *slog.Logger) Options {
+func FromConfig(s config.Store, name string, d *doors.Doors, log *slog.Logger) Options {
 	return Options{
 		LocalName: name, AdvertiseHost: s.AdvertiseHost, Cluster: s.MetadataClusterID,
 		BindHost:    ports.BindFor(cmp.Or(s.AdvertiseHost, ports.Host(name))),
@@ -23,6 +24,7 @@ func FromConfig(s config.Store, name string, log *slog.Logger) Options {
 		Dialer: p2p.Dialer{ConnectTimeout: s.HandshakeConnectTimeout, MaxLength: int(s.HandshakeMaxLength)},
 		Etcd:   etcd.Options{Username: s.MetadataUsername, Password: s.MetadataPassword, Logger: log},
 		Redis:  redis.Options{Username: s.MetadataUsername, Password: s.MetadataPassword, DB: s.MetadataDB},
+		Doors:  d,
 		Logger: log,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/central"
 	"github.com/mooncake-go/mooncake/core/metadata/etcd"
@@ -39,6 +40,8 @@ type Options struct {
 	// count, not those of Daemon.
 	Daemon p2p.DaemonOptions
 	Dialer p2p.Dialer
+	// Doors protects connections to an HTTP service; nil for nothing.
+	Doors *doors.Doors
 	// Etcd and Redis are for these services; the logger of Etcd is that of the directory by default.
 	Etcd  etcd.Options
 	Redis redis.Options

@@ -3,6 +3,7 @@ package open
 import (
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/etcd"
 	"github.com/mooncake-go/mooncake/core/metadata/http"
@@ -17,7 +18,7 @@ import (
 func Store(conn string, opts Options) (metadata.Store, func(), error) {
 	switch scheme, hasScheme := schemeOf(conn); {
 	case scheme == "http" || scheme == "https":
-		c, err := http.NewClient(conn, http.ClientOptions{})
+		c, err := http.NewClient(conn, http.ClientOptions{Doors: opts.Doors})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -28,6 +29,9 @@ func Store(conn string, opts Options) (metadata.Store, func(), error) {
 		}
 		return opts.Memory, func() {}, nil
 	case scheme == "redis":
+		if err := opts.Doors.Allow(config.DoorMetadata, "Redis as the metadata service is reached in plaintext"); err != nil {
+			return nil, nil, err
+		}
 		s, err := redis.New(conn, opts.Redis)
 		if err != nil {
 			return nil, nil, err
@@ -36,6 +40,9 @@ func Store(conn string, opts Options) (metadata.Store, func(), error) {
 	case strings.EqualFold(conn, P2PHandshake):
 		return nil, nil, unknown("%q is no service; the directory without one is written %s", conn, P2PHandshake)
 	case scheme == "etcd" || !hasScheme && conn != "":
+		if err := opts.Doors.Allow(config.DoorMetadata, "etcd as the metadata service is reached in plaintext"); err != nil {
+			return nil, nil, err
+		}
 		if opts.Etcd.Logger == nil {
 			opts.Etcd.Logger = opts.Logger
 		}

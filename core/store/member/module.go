@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
@@ -30,6 +31,7 @@ type memberParams struct {
 	fx.In
 	Config config.Config
 	Dial   Dial
+	Doors  *doors.Doors
 	Status *Status
 	Log    *slog.Logger
 	Keep   Keep `optional:"true"`
@@ -44,7 +46,7 @@ func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
 	m.keep, m.tiers, m.stageServer = p.Keep, p.Tiers, p.Server
 	m.openDisks = func(ctx context.Context, s config.Store, keep bool) (*tiers, error) {
-		return openTiers(ctx, s, keep, p.Config.Plugins, p.Catalog, p.Server != nil, p.Log)
+		return openTiers(ctx, s, keep, p.Config.Plugins, p.Catalog, p.Doors, p.Server != nil, p.Log)
 	}
 	lc.Append(fx.StartStopHook(m.start, m.stop))
 	return m

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
@@ -77,7 +78,7 @@ const (
 )
 
 // openTiers starts the storage tiers that the configuration asks for, nil for none. If keep is true, they evict nothing.
-func openTiers(ctx context.Context, s config.Store, keep bool, plugins config.Plugins, catalog *pluginhost.Catalog, serves bool, log *slog.Logger) (t *tiers, err error) {
+func openTiers(ctx context.Context, s config.Store, keep bool, plugins config.Plugins, catalog *pluginhost.Catalog, d *doors.Doors, serves bool, log *slog.Logger) (t *tiers, err error) {
 	if !s.EnableOffload {
 		return nil, nil //nolint:nilnil // There are none.
 	}
@@ -100,7 +101,7 @@ func openTiers(ctx context.Context, s config.Store, keep bool, plugins config.Pl
 	t.node.Keep = keep
 	t.node.High, t.node.Low, t.node.WriteBudget = s.OffloadHighWatermark, s.OffloadLowWatermark, uint64(s.TierWriteBudget)
 	host := ports.Host(s.LocalHostname)
-	if t.ln, err = ports.Listen(ctx, "reads of storage tiers", ports.BindFor(host), s.OffloadPort, "offload_port"); err != nil {
+	if t.ln, err = ports.Listen(ctx, d, config.DoorOffload, "reads of storage tiers", ports.BindFor(host), s.OffloadPort, "offload_port"); err != nil {
 		return t, err
 	}
 	_, port, err := net.SplitHostPort(t.ln.Addr().String())

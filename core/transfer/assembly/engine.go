@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata/open"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
@@ -43,7 +44,9 @@ type Deps struct {
 	Catalog *pluginhost.Catalog
 	Devices *topology.Chooser
 	Host    *memory.Host
-	Log     *slog.Logger
+	// Doors says which ports may be plaintext; nil for all.
+	Doors *doors.Doors
+	Log   *slog.Logger
 }
 
 // Engine is a transfer engine of this process with the components that it needs, but without a
@@ -65,6 +68,9 @@ type Engine struct {
 // New makes the transports and checks the settings. It acquires nothing.
 func New(cfg config.Config, naming Naming, deps Deps) (*Engine, error) {
 	e := &Engine{Deps: deps, cfg: cfg, naming: naming}
+	if err := e.allow(); err != nil {
+		return nil, err
+	}
 	var missing error
 	for _, name := range cfg.Store.Transports {
 		id := plugin.ID{Kind: plugin.KindTransport, Name: name}
@@ -83,6 +89,18 @@ func New(cfg config.Config, naming Naming, deps Deps) (*Engine, error) {
 		return nil, fmt.Errorf("store.transports: %w", missing)
 	}
 	return e, nil
+}
+
+// allow reports what would be plaintext although security.mode is not off.
+func (e *Engine) allow() error {
+	for _, name := range e.cfg.Store.Transports {
+		if name != "shm" && name != "quic" { // Sockets of this machine, and TLS with certificates of its own.
+			if err := e.Doors.Allow(config.DoorData, "the transport "+name+" moves objects in plaintext"); err != nil {
+				return err
+			}
+		}
+	}
+	return e.Doors.Allow(config.DoorHandshake, "the handshake of transfer engines is plaintext")
 }
 
 // Transfer returns the engine itself, nil before Start.
@@ -129,7 +147,7 @@ func (e *Engine) open(ctx context.Context) error {
 // openDirectory opens the directory for a node that publishes as name.
 func (e *Engine) openDirectory(ctx context.Context, name string) (open.Directory, error) {
 	s := e.cfg.Store
-	o := open.FromConfig(s, name, e.Log)
+	o := open.FromConfig(s, name, e.Doors, e.Log)
 	if e.naming != ByDaemon {
 		return open.Open(ctx, s.MetadataServer, o)
 	}

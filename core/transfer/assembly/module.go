@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/topology"
@@ -22,10 +23,10 @@ type Running interface {
 // Module provides the transfer engine of this process.
 func Module() fx.Option { return fx.Module("transfer/assembly", fx.Provide(provideEngine)) }
 
-func provideEngine(lc fx.Lifecycle, cfg config.Config, naming Naming, catalog *pluginhost.Catalog, devices *topology.Chooser,
+func provideEngine(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, naming Naming, catalog *pluginhost.Catalog, devices *topology.Chooser,
 	host *memory.Host, log *slog.Logger,
 ) (*Engine, Running, error) {
-	e, err := New(cfg, naming, Deps{Catalog: catalog, Devices: devices, Host: host, Log: log})
+	e, err := New(cfg, naming, Deps{Catalog: catalog, Devices: devices, Host: host, Doors: d, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -91,8 +91,8 @@ func TestLoopbackNodesListenOnLoopback(t *testing.T) {
 		c.Store.LocalHostname, c.Store.AdvertiseHost = "127.0.0.1", "10.1.0.7"
 	}), "peers are told an address that is not loopback")
 	node := config.Store{AdvertiseHost: "10.1.0.7"}
-	assert.Equal(t, "", open.FromConfig(node, "127.0.0.1:1", quiet).BindHost, "nor is the handshake bound to loopback then")
-	assert.Equal(t, "127.0.0.1", open.FromConfig(config.Store{}, "127.0.0.1:1", quiet).BindHost)
+	assert.Equal(t, "", open.FromConfig(node, "127.0.0.1:1", nil, quiet).BindHost, "nor is the handshake bound to loopback then")
+	assert.Equal(t, "127.0.0.1", open.FromConfig(config.Store{}, "127.0.0.1:1", nil, quiet).BindHost)
 	for name, want := range map[string]any{"127.0.0.1:12345": "127.0.0.1", "[::1]:12345": "::1", "10.0.0.7": "", "node-7:12345": ""} {
 		assert.Equal(t, want, tcpOffered(t, "host", func(c *config.Config) { c.Store.LocalHostname = name }), name)
 	}

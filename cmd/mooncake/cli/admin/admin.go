@@ -44,11 +44,15 @@ func (e *verbs) ask(cmd *cobra.Command, do func(context.Context, *rest.Client) e
 	}
 	ctx, stop := command.UntilInterrupted(cmd.Context())
 	defer stop()
-	address, err := e.find(ctx, cmd)
+	pool, err := config.LoadPool(cmd.Flags(), e.Environ)
+	if err != nil {
+		return command.Usage(err)
+	}
+	address, err := e.find(ctx, cmd, pool)
 	if err != nil {
 		return err
 	}
-	c, err := rest.NewClient(address, e.timeout)
+	c, err := rest.Connect(pool.Security, address, e.timeout)
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -57,12 +61,8 @@ func (e *verbs) ask(cmd *cobra.Command, do func(context.Context, *rest.Client) e
 }
 
 // find returns the address of the admin port of the master that leads.
-func (e *verbs) find(ctx context.Context, cmd *cobra.Command) (string, error) {
+func (e *verbs) find(ctx context.Context, cmd *cobra.Command, pool config.Pool) (string, error) {
 	if e.address == "" {
-		pool, err := config.LoadPool(cmd.Flags(), e.Environ)
-		if err != nil {
-			return "", command.Usage(err)
-		}
 		ctx, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
 		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.FromConfig(pool.Store, nil))

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"time"
 
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store/member"
@@ -38,27 +38,27 @@ func (p *probe) start(ctx context.Context) error {
 		p.log.Info("no REST service; --port switches it on")
 		return nil
 	}
-	ln, err := listen(ctx, p.cfg)
+	ln, err := ports.Probe(ctx, service, p.cfg.RESTHost, p.cfg.RESTPort, "port")
 	if err != nil {
 		return err
 	}
 	return ln.Close()
 }
 
-func listen(ctx context.Context, s config.Store) (net.Listener, error) {
-	return ports.Listen(ctx, "store service", s.RESTHost, s.RESTPort, "port")
-}
+// service is its name in logs and errors.
+const service = "store service"
 
 // nodeService is the service of a node, nothing without a port.
 type nodeService struct {
 	cfg    config.Store
+	doors  *doors.Doors
 	node   *member.Node
 	log    *slog.Logger
 	server *httpd.Server
 }
 
-func provideService(lc fx.Lifecycle, cfg config.Config, node *member.Node, log *slog.Logger) *nodeService {
-	s := &nodeService{cfg: cfg.Store, node: node, log: log}
+func provideService(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, node *member.Node, log *slog.Logger) *nodeService {
+	s := &nodeService{cfg: cfg.Store, doors: d, node: node, log: log}
 	lc.Append(fx.StartStopHook(s.start, s.stop))
 	return s
 }
@@ -67,7 +67,7 @@ func (s *nodeService) start(ctx context.Context) error {
 	if s.cfg.RESTPort == 0 {
 		return nil
 	}
-	ln, err := listen(ctx, s.cfg)
+	ln, err := ports.Listen(ctx, s.doors, config.DoorREST, service, s.cfg.RESTHost, s.cfg.RESTPort, "port")
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package client
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -18,8 +19,10 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/mastercodec"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -48,6 +51,9 @@ type Options struct {
 	Connections int
 	// GRPC has all calls go over gRPC, also to a master that speaks package lean.
 	GRPC bool
+	// Doors says whether connections use TLS, and with which certificates; nil for what Security says at present.
+	Doors    *doors.Doors
+	Security config.Security
 }
 
 func (o Options) withDefaults() Options {
@@ -120,18 +126,25 @@ func Dial(addr string, opts Options) (*Client, error) {
 // dial is Dial for an address that was read, with its directory if there is one.
 func dial(a masteraddr.Address, d ha.Directory, opts Options) (*Client, error) {
 	opts = opts.withDefaults()
+	if opts.Doors == nil && opts.Security.On() {
+		var err error
+		if opts.Doors, err = doors.Open(opts.Security, slog.New(slog.DiscardHandler)); err != nil {
+			return nil, err
+		}
+	}
 	c := &Client{opts: opts, directory: d, stop: func() {}, place: place{name: a.String(), addrs: a.Masters, several: len(a.Masters) > 1}}
 	name, first := "leader", ""
 	if len(a.Masters) > 0 {
 		name, first = a.Masters[0], a.Masters[0]
 	}
 	var err error
-	if c.grpc, err = newGRPC(name, a.Masters, opts.ConnectTimeout, opts.MaxRetryDelay); err != nil {
+	if c.grpc, err = newGRPC(name, a.Masters, opts.Doors, opts.ConnectTimeout, opts.MaxRetryDelay); err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "master address "+strconv.Quote(a.String()), err)
 	}
 	leaner := lean.ClientOptions{
 		Limits: lean.Limits{Frame: rpc.MaxMessageSize}, ConnectTimeout: opts.ConnectTimeout, RetryMax: opts.MaxRetryDelay, Timeout: opts.Timeout,
 		Fallback: c.grpc, Codec: mastercodec.Codec{Places: &mastercodec.Places{}}, Reached: c.place.prefer, Admit: c.admit,
+		Dial: Dialer(opts.Doors, lean.DialTCP),
 	}
 	c.lean = lean.NewPool(first, opts.Connections, leaner)
 	leaner.RetryMax, leaner.Timeout = pullRetry, pullTimeout

@@ -16,11 +16,15 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // grpcConn is the connection to a master that does not speak package lean.
 type grpcConn struct {
 	*grpc.ClientConn
+	connect func(ctx context.Context, addr string) (net.Conn, error)
 	// resolver tells the library of one address, the number of the redirect: dial knows the real ones, which the
 	// standard resolver resolves anew with every attempt. Another number ends the wait before the next attempt.
 	resolver *manual.Resolver
@@ -33,13 +37,13 @@ type grpcConn struct {
 }
 
 // newGRPC makes a connection to name, host:port or what stands for the addresses of a later redirect.
-func newGRPC(name string, addrs []string, connectTimeout, maxRetryDelay time.Duration) (*grpcConn, error) {
-	g := &grpcConn{resolver: manual.NewBuilderWithScheme("redirected"), addrs: addrs, conns: map[*grpcSocket]struct{}{}}
+func newGRPC(name string, addrs []string, d *doors.Doors, connectTimeout, maxRetryDelay time.Duration) (*grpcConn, error) {
+	g := &grpcConn{connect: Dialer(d, dialTCP), resolver: manual.NewBuilderWithScheme("redirected"), addrs: addrs, conns: map[*grpcSocket]struct{}{}}
 	g.resolver.InitialState(redirectState(0))
 	conn, err := grpc.NewClient("redirected:///"+name,
 		grpc.WithResolvers(g.resolver),
 		grpc.WithContextDialer(g.dial),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS, where there is any, is the dialler's.
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxMessageSize), grpc.MaxCallSendMsgSize(rpc.MaxMessageSize)),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -90,6 +94,16 @@ func redirectState(n int) resolver.State {
 	return resolver.State{Addresses: []resolver.Address{{Addr: strconv.Itoa(n)}}}
 }
 
+// Dialer returns a function that connects to the RPC port of a master with dial, with TLS if d says so.
+func Dialer(d *doors.Doors, dial func(ctx context.Context, addr string) (net.Conn, error)) func(ctx context.Context, addr string) (net.Conn, error) {
+	secured := d.Dialer(config.DoorRPC, func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) }, security.RoleMaster)
+	return func(ctx context.Context, addr string) (net.Conn, error) { return secured(ctx, "tcp", addr) }
+}
+
+func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+}
+
 // dial connects to the first of the addresses that can be reached.
 func (g *grpcConn) dial(ctx context.Context, _ string) (net.Conn, error) {
 	g.mu.Lock()
@@ -97,8 +111,7 @@ func (g *grpcConn) dial(ctx context.Context, _ string) (net.Conn, error) {
 	g.mu.Unlock()
 	failed := errors.New("it is not known yet where the master is")
 	for i, addr := range addrs {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", addr)
+		conn, err := g.connect(ctx, addr)
 		if err == nil {
 			return g.keep(conn, addr)
 		}

@@ -2,12 +2,14 @@ package client
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/store/member"
 )
 
@@ -26,12 +28,17 @@ func opened[M member.Master](m M, err error) (member.Master, error) {
 	return m, nil
 }
 
-func provideDial(cfg config.Config, log *slog.Logger) member.Dial {
+func provideDial(cfg config.Config, d *doors.Doors, log *slog.Logger) (member.Dial, error) {
+	if kind, at, directory := strings.Cut(cfg.Store.MasterServerAddress, "://"); directory {
+		if err := open.Allow(d, kind, at, open.FromConfig(cfg.Store, log)); err != nil {
+			return nil, err
+		}
+	}
 	return func(address string) (member.Master, error) {
-		opts := Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay}
+		opts := Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay, Doors: d}
 		if address == "" {
 			return opened(DialPool(cfg.Store.MasterServerAddress, opts))
 		}
 		return opened(Dial(address, opts))
-	}
+	}, nil
 }

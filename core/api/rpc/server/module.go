@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 )
 
@@ -16,8 +17,8 @@ func Module() fx.Option {
 	return fx.Module("api/rpc/server", fx.Provide(provideServer), fx.Invoke(func(*Port) {}))
 }
 
-func provideServer(lc fx.Lifecycle, cfg config.Config, m Observer, log *slog.Logger, fail ports.Failer) *Port {
-	p := NewPort(cfg.Master, m, log, fail)
+func provideServer(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, m Observer, log *slog.Logger, fail ports.Failer) *Port {
+	p := NewPort(cfg.Master, d, m, log, fail)
 	lc.Append(fx.StartStopHook(p.Open, func(ctx context.Context) {
 		m.Quiesce(ctx)
 		p.Close(ctx)

@@ -14,7 +14,7 @@ import (
 // A connection of a delayed listener has TCP_NODELAY off, which is on otherwise.
 func TestDelayed(t *testing.T) {
 	for _, slow := range []bool{false, true} {
-		ln, err := ports.Listen(t.Context(), "master", "127.0.0.1", 0, "rpc_port")
+		ln, err := ports.Probe(t.Context(), "master", "127.0.0.1", 0, "rpc_port")
 		require.NoError(t, err)
 		defer ln.Close()
 		c, err := net.Dial("tcp", ln.Addr().String())

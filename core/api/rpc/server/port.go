@@ -9,8 +9,10 @@ import (
 
 	upstreamcalls "github.com/mooncake-go/mooncake/core/api/upstream/service"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Observer is a master that counts its calls.
@@ -33,6 +35,8 @@ type Observer interface {
 // one at a time.
 type Port struct {
 	cfg     config.Master
+	doors   *doors.Doors
+	door    config.Door
 	number  int
 	setting string
 	serving string // the line of the log
@@ -46,13 +50,13 @@ type Port struct {
 }
 
 // NewPort returns the RPC port of a master, closed. fail gets the error of a server that ended by itself.
-func NewPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
-	return &Port{cfg: cfg, number: cfg.RPCPort, setting: "rpc_port", serving: "master is serving", upstream: true, master: m, log: log, fail: fail}
+func NewPort(cfg config.Master, d *doors.Doors, m Observer, log *slog.Logger, fail ports.Failer) *Port {
+	return &Port{cfg: cfg, doors: d, door: config.DoorRPC, number: cfg.RPCPort, setting: "rpc_port", serving: "master is serving", upstream: true, master: m, log: log, fail: fail}
 }
 
 // NewFollowPort returns the port at which nodes tell a master that does not lead what their ledgers have, closed.
-func NewFollowPort(cfg config.Master, m Observer, log *slog.Logger, fail ports.Failer) *Port {
-	return &Port{cfg: cfg, number: cfg.HAFollowPort, setting: "ha_follow_port", serving: "this master follows the leader", master: m, log: log, fail: fail}
+func NewFollowPort(cfg config.Master, d *doors.Doors, m Observer, log *slog.Logger, fail ports.Failer) *Port {
+	return &Port{cfg: cfg, doors: d, door: config.DoorFollow, number: cfg.HAFollowPort, setting: "ha_follow_port", serving: "this master follows the leader", master: m, log: log, fail: fail}
 }
 
 // Number returns the number of an open port.
@@ -66,7 +70,7 @@ func (p *Port) Number() int {
 // Open begins to serve.
 func (p *Port) Open(ctx context.Context) error {
 	c, m := p.cfg, p.master
-	ln, err := ports.Listen(ctx, "master", c.RPCAddress, p.number, p.setting)
+	ln, err := ports.Listen(ctx, p.doors, p.door, "master", c.RPCAddress, p.number, p.setting)
 	if err != nil {
 		return err
 	}
@@ -109,7 +113,7 @@ type delayed struct{ net.Listener }
 // Accept waits for the next connection.
 func (d delayed) Accept() (net.Conn, error) {
 	c, err := d.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+	if tcp, ok := security.Below(c).(*net.TCPConn); ok && err == nil {
 		_ = tcp.SetNoDelay(false) // A connection that has closed fails by itself.
 	}
 	return c, err

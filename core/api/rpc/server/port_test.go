@@ -45,13 +45,13 @@ func TestUpstreamClients(t *testing.T) {
 		served  bool
 	}{
 		"on": {func(c config.Master, m Observer) *Port {
-			return NewPort(c, m, slog.New(slog.DiscardHandler), func(error) {})
+			return NewPort(c, nil, m, slog.New(slog.DiscardHandler), func(error) {})
 		}, true, true},
 		"off": {func(c config.Master, m Observer) *Port {
-			return NewPort(c, m, slog.New(slog.DiscardHandler), func(error) {})
+			return NewPort(c, nil, m, slog.New(slog.DiscardHandler), func(error) {})
 		}, false, false},
 		"follow": {func(c config.Master, m Observer) *Port {
-			return NewFollowPort(c, m, slog.New(slog.DiscardHandler), func(error) {})
+			return NewFollowPort(c, nil, m, slog.New(slog.DiscardHandler), func(error) {})
 		}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {

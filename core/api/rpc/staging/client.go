@@ -3,6 +3,7 @@ package staging
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -18,9 +19,12 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Options are the settings of a Client; the zero value is usable.
@@ -33,6 +37,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// Connections is how many nodes there may be connections to. Default 256.
 	Connections int
+	// Doors says whether connections use TLS; nil for no.
+	Doors *doors.Doors
 }
 
 func (o Options) withDefaults() Options {
@@ -199,9 +205,11 @@ func (c *Client) evict() bool {
 
 // dial makes a connection, which the first call opens.
 func (c *Client) dial(endpoint string) (*grpc.ClientConn, error) {
+	connect := c.opts.Doors.Dialer(config.DoorOffload, new(net.Dialer).DialContext, security.RoleStore, security.RoleClient)
 	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
 	return grpc.NewClient("passthrough:///"+endpoint,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS, where there is any, is the dialler's.
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return connect(ctx, "tcp", addr) }),
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxStageAnswer), grpc.MaxCallSendMsgSize(rpc.MaxStageRequest)),
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/store/local"
 	"github.com/mooncake-go/mooncake/core/store/member"
@@ -20,8 +21,8 @@ func Module() fx.Option {
 	return fx.Module("store/local/serve", fx.Provide(provideService), fx.Invoke(func(*nodeService) {}))
 }
 
-func provideService(lc fx.Lifecycle, cfg config.Config, node *member.Node, status *member.Status, log *slog.Logger, fail ports.Failer) (*nodeService, error) {
-	s := &nodeService{cfg: cfg.Store, node: node, status: status, log: log, fail: fail}
+func provideService(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, node *member.Node, status *member.Status, log *slog.Logger, fail ports.Failer) (*nodeService, error) {
+	s := &nodeService{cfg: cfg.Store, doors: d, node: node, status: status, log: log, fail: fail}
 	if err := FromConfig(cfg.Store).Validate(); err != nil {
 		return nil, errs.Wrap(errs.CodeOf(err), "store.local_socket", err)
 	}
@@ -41,6 +42,7 @@ func FromConfig(s config.Store) Config {
 // nodeService is the server and the port that shows its state.
 type nodeService struct {
 	cfg    config.Store
+	doors  *doors.Doors
 	node   *member.Node
 	status *member.Status
 	log    *slog.Logger
@@ -52,7 +54,7 @@ type nodeService struct {
 }
 
 func (s *nodeService) start(ctx context.Context) error {
-	ln, err := ports.Listen(ctx, "local service", ports.BindFor(ports.Host(s.cfg.LocalHostname)), s.cfg.Port, "port")
+	ln, err := ports.Listen(ctx, s.doors, config.DoorLocal, "local service", ports.BindFor(ports.Host(s.cfg.LocalHostname)), s.cfg.Port, "port")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
+)
+
+// Security is how the processes of a pool prove who they are, and what each demands of its peers.
+type Security struct {
+	Mode      string   `koanf:"mode" default:"off" enum:"off|tls|mtls" doc:"off: plaintext, whoever reaches a port reads and writes all objects; tls: doors take TLS 1.3 only, and clients verify whom they reach; mtls: also clients show certificates, which carry an identity. The same in all processes of a pool"`
+	CA        string   `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
+	Cert      string   `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
+	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
+	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
+	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, kv-events, etcd"`
+}
+
+// Door names what a process listens for.
+type Door string
+
+// The doors.
+const (
+	DoorRPC       Door = "rpc"       // calls of the pool's processes at a master
+	DoorFollow    Door = "follow"    // what nodes tell a master that does not lead
+	DoorAdmin     Door = "admin"     // the admin port of a master
+	DoorMetadata  Door = "metadata"  // the metadata service
+	DoorREST      Door = "rest"      // the REST service of a store
+	DoorLocal     Door = "local"     // the status port of a served client
+	DoorOffload   Door = "offload"   // reads of storage tiers
+	DoorHealth    Door = "health"    // health and metrics of a node
+	DoorHandshake Door = "handshake" // descriptors and notifications between transfer engines
+	DoorData      Door = "data"      // the bytes of objects, over transports
+	DoorKVEvents  Door = "kv-events" // KV events over ZMTP
+	DoorEtcd      Door = "etcd"      // an etcd or another service that elects the leader
+)
+
+// AllDoors returns every door.
+func AllDoors() []Door {
+	return []Door{
+		DoorRPC, DoorFollow, DoorAdmin, DoorMetadata, DoorREST, DoorLocal, DoorOffload, DoorHealth, DoorHandshake, DoorData, DoorKVEvents, DoorEtcd,
+	}
+}
+
+// On reports whether the mode is not off.
+func (s Security) On() bool { return s.Mode != "" && security.Mode(s.Mode) != security.ModeOff }
+
+// Plain reports whether a door is plaintext.
+func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plaintext, string(d)) }
+
+// Settings returns what a security.Keeper is opened with.
+func (s Security) Settings() security.Settings {
+	return security.Settings{
+		Mode: security.Mode(s.Mode), Allow: s.Allow,
+		Files: security.Files{CA: s.CA, Cert: s.Cert, Key: s.Key, Of: "security"},
+	}
+}
+
+// checkSecurity refuses settings that protect nothing, or not what they say.
+func (l *loader) checkSecurity(s Security) {
+	if err := security.CheckAllow(s.Allow); err != nil {
+		l.clash("security.allow", strings.Join(s.Allow, ","), err.Error())
+	}
+	var names []string
+	for _, d := range AllDoors() {
+		names = append(names, string(d))
+	}
+	for _, p := range s.Plaintext {
+		if !slices.Contains(names, p) {
+			l.clash("security.plaintext", p, "must be one of "+strings.Join(names, ", "))
+		}
+	}
+	if !s.On() {
+		return
+	}
+	mode := pair{"security.mode", s.Mode}
+	if s.CA == "" {
+		l.between(mode, "needs the certificates of the authorities, as", pair{"security.ca", ""}, "must not be empty with")
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		l.between(pair{"security.cert", s.Cert}, "goes with", pair{"security.key", s.Key}, "goes with")
+	} else if s.Cert == "" && security.Mode(s.Mode) == security.ModeMTLS {
+		l.between(mode, "needs a certificate of this process, as", pair{"security.cert", ""}, "must not be empty with")
+	}
+}
