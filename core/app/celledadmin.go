@@ -29,7 +29,7 @@ func handlerOfCelled(c *celled) rest.AdminHandler {
 			return
 		}
 		// Until the start the pool is not there, and no request comes.
-		rest.NewHandler(whole{c.pool, c}, rest.Options{Status: c.status, Logger: c.log, Serves: c.led}).ServeHTTP(w, r)
+		rest.NewHandler(whole{c.pool, c}, rest.Options{Status: c.status, Doors: c.doors, Logger: c.log, Serves: c.led}).ServeHTTP(w, r)
 	})}
 }
 

@@ -126,7 +126,7 @@ func (e *elected) renew() error {
 	}
 	g.port = server.NewPort(e.cfg.Master, e.doors, g.service, e.log, e.fail)
 	g.follow = server.NewFollowPort(e.cfg.Master, e.doors, g.service, e.log, e.fail)
-	g.handler = rest.NewHandler(g.service, rest.Options{Status: e.status, Logger: e.log})
+	g.handler = rest.NewHandler(g.service, rest.Options{Status: e.status, Doors: e.doors, Logger: e.log})
 	e.current.Store(g)
 	return nil
 }

@@ -58,8 +58,8 @@ func Master(cfg config.Config, builtins []plugin.Factory) Role {
 	)
 }
 
-func adminOfMaster(m rest.Master, log *slog.Logger) rest.AdminHandler {
-	return rest.AdminHandler{Handler: rest.NewHandler(m, rest.Options{Logger: log})}
+func adminOfMaster(m rest.Master, d *doors.Doors, log *slog.Logger) rest.AdminHandler {
+	return rest.AdminHandler{Handler: rest.NewHandler(m, rest.Options{Doors: d, Logger: log})}
 }
 
 // Metadata is the HTTP metadata server as a process of its own.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Folder is where an authority and the certificates of nodes lie: ca.pem and ca-key.pem,
@@ -50,8 +52,8 @@ func (f Folder) Init(name string, valid time.Duration, now time.Time) (Files, er
 	return f.Authority(), p.create(f.Authority())
 }
 
-// Issue makes the certificate of a node in the folder.
-func (f Folder) Issue(name string, hosts []string, valid time.Duration, now time.Time) (Files, error) {
+// Issue makes the certificate of a node in the folder. ids is its identity, none or one.
+func (f Folder) Issue(name string, hosts []string, valid time.Duration, now time.Time, ids ...security.Identity) (Files, error) {
 	to, err := f.Node(name)
 	if err != nil {
 		return Files{}, err
@@ -60,7 +62,14 @@ func (f Folder) Issue(name string, hosts []string, valid time.Duration, now time
 	if err != nil {
 		return Files{}, errs.WithHint(err, "%s", "'mooncake certs init "+string(f)+"' makes an authority")
 	}
-	p, err := ca.Issue(hosts, valid, now)
+	var uris []*url.URL
+	for _, id := range ids {
+		if _, err := security.ParseIdentity(id.URI()); err != nil {
+			return Files{}, errs.Wrap(errs.InvalidParams, "certs", err)
+		}
+		uris = append(uris, &url.URL{Scheme: "spiffe", Host: id.Trust, Path: "/mooncake/" + string(id.Role) + "/" + id.Name})
+	}
+	p, err := ca.Issue(hosts, valid, now, uris...)
 	if err != nil {
 		return Files{}, err
 	}
@@ -88,7 +97,7 @@ func (f Folder) Renew(cert string, valid time.Duration, now time.Time) (Files, e
 	for _, ip := range old.Cert.IPAddresses {
 		hosts = append(hosts, ip.String())
 	}
-	p, err := ca.Issue(hosts, valid, now)
+	p, err := ca.Issue(hosts, valid, now, old.Cert.URIs...)
 	if err != nil {
 		return files, err
 	}
@@ -171,4 +180,21 @@ func (p *Pair) replace(f Files) error {
 		return errors.Join(fmt.Errorf("certs: %w", err), os.Remove(next.Key), os.Remove(next.Cert))
 	}
 	return os.Rename(next.Cert, f.Cert)
+}
+
+// Try makes the folder with an authority, and a certificate of each role for processes on this machine and at hosts:
+// ROLE.pem and ROLE-key.pem.
+func (f Folder) Try(trust string, hosts []string, valid time.Duration, now time.Time) (map[security.Role]Files, error) {
+	if _, err := f.Init("mooncake trial authority", valid, now); err != nil {
+		return nil, err
+	}
+	made := map[security.Role]Files{}
+	for _, r := range security.Roles() {
+		files, err := f.Issue(string(r), append([]string{"localhost", "127.0.0.1", "::1"}, hosts...), valid, now, security.Identity{Trust: trust, Role: r, Name: "try"})
+		if err != nil {
+			return nil, err
+		}
+		made[r] = files
+	}
+	return made, nil
 }

@@ -50,8 +50,9 @@ func NewAuthority(name string, valid time.Duration, now time.Time) (*Pair, error
 }
 
 // Issue makes the certificate of a node that peers reach under hosts: names, addresses, or
-// names that begin with "*.". It ends with the authority at the latest.
-func (p *Pair) Issue(hosts []string, valid time.Duration, now time.Time) (*Pair, error) {
+// names that begin with "*.". uris are what else it carries, such as an identity; with one it needs no host. It ends
+// with the authority at the latest.
+func (p *Pair) Issue(hosts []string, valid time.Duration, now time.Time, uris ...*url.URL) (*Pair, error) {
 	if err := checkValid(valid); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (p *Pair) Issue(hosts []string, valid time.Duration, now time.Time) (*Pair,
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "certs", "the authority ended at %s", stamp(p.Cert.NotAfter)), "make a new one with 'mooncake certs init', and give it to all nodes")
 	}
 	t := &x509.Certificate{
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(valid),
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(valid), URIs: uris,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
 	}
@@ -77,7 +78,7 @@ func (p *Pair) Issue(hosts []string, valid time.Duration, now time.Time) (*Pair,
 			return nil, err
 		}
 	}
-	if len(t.DNSNames)+len(t.IPAddresses) == 0 {
+	if len(t.DNSNames)+len(t.IPAddresses)+len(uris) == 0 {
 		return nil, errs.New(errs.InvalidParams, "certs", "a node needs a name or an address under which peers reach it")
 	}
 	t.Subject.CommonName = firstHost(t)

@@ -81,6 +81,9 @@ func Describe(c *x509.Certificate) Info {
 	for _, ip := range c.IPAddresses {
 		i.Names = append(i.Names, ip.String())
 	}
+	for _, u := range c.URIs {
+		i.Names = append(i.Names, u.String())
+	}
 	for _, u := range c.ExtKeyUsage {
 		i.Server = i.Server || u == x509.ExtKeyUsageServerAuth || u == x509.ExtKeyUsageAny
 		i.Client = i.Client || u == x509.ExtKeyUsageClientAuth || u == x509.ExtKeyUsageAny

@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -55,33 +54,5 @@ func (s Security) Settings() security.Settings {
 	return security.Settings{
 		Mode: security.Mode(s.Mode), Allow: s.Allow,
 		Files: security.Files{CA: s.CA, Cert: s.Cert, Key: s.Key, Of: "security"},
-	}
-}
-
-// checkSecurity refuses settings that protect nothing, or not what they say.
-func (l *loader) checkSecurity(s Security) {
-	if err := security.CheckAllow(s.Allow); err != nil {
-		l.clash("security.allow", strings.Join(s.Allow, ","), err.Error())
-	}
-	var names []string
-	for _, d := range AllDoors() {
-		names = append(names, string(d))
-	}
-	for _, p := range s.Plaintext {
-		if !slices.Contains(names, p) {
-			l.clash("security.plaintext", p, "must be one of "+strings.Join(names, ", "))
-		}
-	}
-	if !s.On() {
-		return
-	}
-	mode := pair{"security.mode", s.Mode}
-	if s.CA == "" {
-		l.between(mode, "needs the certificates of the authorities, as", pair{"security.ca", ""}, "must not be empty with")
-	}
-	if (s.Cert == "") != (s.Key == "") {
-		l.between(pair{"security.cert", s.Cert}, "goes with", pair{"security.key", s.Key}, "goes with")
-	} else if s.Cert == "" && security.Mode(s.Mode) == security.ModeMTLS {
-		l.between(mode, "needs a certificate of this process, as", pair{"security.cert", ""}, "must not be empty with")
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // check refuses settings that are fine alone and cannot work together.
@@ -302,5 +304,33 @@ func (l *loader) checkService() {
 		if missing(key) {
 			l.problem(from, key, nil, "Missing required config field: "+key, "add it to the file, or give --define "+key+"=VALUE")
 		}
+	}
+}
+
+// checkSecurity refuses settings that protect nothing, or not what they say.
+func (l *loader) checkSecurity(s Security) {
+	if err := security.CheckAllow(s.Allow); err != nil {
+		l.clash("security.allow", strings.Join(s.Allow, ","), err.Error())
+	}
+	var names []string
+	for _, d := range AllDoors() {
+		names = append(names, string(d))
+	}
+	for _, p := range s.Plaintext {
+		if !slices.Contains(names, p) {
+			l.clash("security.plaintext", p, "must be one of "+strings.Join(names, ", "))
+		}
+	}
+	if !s.On() {
+		return
+	}
+	mode := pair{"security.mode", s.Mode}
+	if s.CA == "" {
+		l.between(mode, "needs the certificates of the authorities, as", pair{"security.ca", ""}, "must not be empty with")
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		l.between(pair{"security.cert", s.Cert}, "goes with", pair{"security.key", s.Key}, "goes with")
+	} else if s.Cert == "" && security.Mode(s.Mode) == security.ModeMTLS {
+		l.between(mode, "needs a certificate of this process, as", pair{"security.cert", ""}, "must not be empty with")
 	}
 }

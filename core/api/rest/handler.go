@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -26,6 +27,8 @@ type Options struct {
 	Status metrics.StatusFunc
 	// Serves says whether questions about objects have an answer; nil is Ready of Status.
 	Serves func() bool
+	// Doors has further metrics, nil for none.
+	Doors *doors.Doors
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -52,7 +55,7 @@ func NewHandler(m Master, opts Options) http.Handler {
 	if opts.Serves == nil {
 		opts.Serves = func() bool { return opts.Status().Ready }
 	}
-	h := &handler{master: m, status: opts.Status, serves: opts.Serves, log: opts.Logger, paths: map[string]map[string]route{}}
+	h := &handler{master: m, status: opts.Status, serves: opts.Serves, log: opts.Logger, doors: opts.Doors, paths: map[string]map[string]route{}}
 	for _, r := range routes() {
 		if h.paths[r.path] == nil {
 			h.paths[r.path] = map[string]route{}
@@ -67,6 +70,7 @@ type handler struct {
 	status metrics.StatusFunc
 	serves func() bool
 	log    *slog.Logger
+	doors  *doors.Doors
 	paths  map[string]map[string]route // by path and method
 }
 

@@ -3,7 +3,9 @@ package rest
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/fx"
 
 	"github.com/mooncake-go/mooncake/core/config"
@@ -27,11 +29,14 @@ func AdminModule() fx.Option {
 func provideAdminPort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, h AdminHandler, log *slog.Logger) AdminPort {
 	p := AdminPort{&ports.HTTP{
 		What: "admin port", Host: cfg.Master.MetricsHost, Port: cfg.Master.MetricsPort, Flag: "metrics_port", Pprof: cfg.Debug.Pprof,
-		Doors: d, Door: config.DoorAdmin, Handler: h, Log: log,
+		Doors: d, Door: config.DoorAdmin, Handler: h, Changes: changes, Log: log,
 	}}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p
 }
+
+// changes reports a GET that grants a lease.
+func changes(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/query_key") }
 
 // NodePort is the HTTP port of a node. It has no handler unless the configuration asks for the port.
 type NodePort struct{ *ports.HTTP }
@@ -48,7 +53,7 @@ func provideNodePort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, status 
 		Doors: d, Door: config.DoorHealth,
 	}}
 	if s.EnableHTTPServer {
-		p.Handler = NewNodeHandler(func() Node { return started(status) }, status.Metrics, log)
+		p.Handler = NewNodeHandler(func() Node { return started(status) }, prometheus.Gatherers{status.Metrics, d}, log)
 	}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p

@@ -70,7 +70,7 @@ func (h *handler) summary(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
-	sendMetrics(w, h.master.Metrics(), h.log)
+	sendMetrics(w, prometheus.Gatherers{h.master.Metrics(), h.doors}, h.log)
 }
 
 // ofProcess is what the metrics of every role have.

@@ -121,7 +121,7 @@ func TestForeignMasters(t *testing.T) {
 	for _, c := range []struct{ addr, want, next string }{
 		{upstream, "is a master of upstream (coro_rpc)", "mooncake master"},
 		{web.Listener.Addr().String(), "is an HTTP server", "rpc_port"},
-		{secure.Listener.Addr().String(), "is a TLS server", "plain TCP"},
+		{secure.Listener.Addr().String(), "is a TLS server", "set security.mode"},
 		{redis, "is a Redis server", "redis://"},
 		{talkative, `it began with "SSH-2.0-"`, "rpc_port"},
 	} {

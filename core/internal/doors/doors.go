@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
@@ -30,6 +31,7 @@ type Doors struct {
 	keeper  *security.Keeper // nil with mode off
 	log     *slog.Logger
 	refused *prometheus.CounterVec
+	metrics *prometheus.Registry // has refused
 	rate    foreign.Rate[kind]
 	warned  sync.Once
 }
@@ -49,13 +51,15 @@ func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Doors{
-		cfg: cfg, keeper: k, log: log,
+	d := &Doors{
+		cfg: cfg, keeper: k, log: log, metrics: prometheus.NewRegistry(),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mooncake_refused_connections_total",
 			Help: "Connections that a door refused: without TLS (plaintext), for their certificate (certificate), or because the handshake failed (handshake), took too long (timeout), or was one of too many (crowd)",
 		}, []string{"door", "reason"}),
-	}, nil
+	}
+	d.metrics.MustRegister(d.refused)
+	return d, nil
 }
 
 // Keeper returns the certificates of the process, nil with mode off.
@@ -66,8 +70,13 @@ func (d *Doors) Keeper() *security.Keeper {
 	return d.keeper
 }
 
-// Metrics returns the metrics of the doors.
-func (d *Doors) Metrics() prometheus.Collector { return d.refused }
+// Gather implements prometheus.Gatherer with the metrics of the doors.
+func (d *Doors) Gather() ([]*dto.MetricFamily, error) {
+	if d == nil {
+		return nil, nil
+	}
+	return d.metrics.Gather()
+}
 
 // Protection is how a door is protected.
 func (d *Doors) Protection(door config.Door) string {

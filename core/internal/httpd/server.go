@@ -28,6 +28,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// MaxHeaderBytes bounds the head of a request. Default 1 MiB.
 	MaxHeaderBytes int
+	// Changes reports a GET that changes something, which web pages of other origins may not do; nil for none.
+	Changes func(*http.Request) bool
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -61,7 +63,7 @@ func New(h http.Handler, opts Options) *Server {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{max: opts.MaxConnections, log: opts.Logger, http: &http.Server{
-		Handler:           tracked(h),
+		Handler:           tracked(browserSafe(h, opts.Changes)),
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ReadTimeout:       def(opts.ReadTimeout, 30*time.Second),
 		ReadHeaderTimeout: def(opts.ReadHeaderTimeout, 5*time.Second),

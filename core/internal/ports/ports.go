@@ -66,6 +66,8 @@ type HTTP struct {
 	// What names the port in logs and errors; Flag is the setting of Port.
 	What, Host, Flag string
 	Port             int
+	// Changes is that of httpd.Options.
+	Changes func(*http.Request) bool
 	// Pprof is debug.pprof: the port serves profiles if it is "http".
 	Pprof string
 	// Optional is for a process that belongs to another program: Start succeeds, with a warning, if
@@ -97,7 +99,7 @@ func (p *HTTP) Start(ctx context.Context) error {
 		p.profiles = profiling.New()
 		h = p.profiles.Over(h)
 	}
-	p.server = httpd.New(h, httpd.Options{Logger: p.Log})
+	p.server = httpd.New(h, httpd.Options{Logger: p.Log, Changes: p.Changes})
 	p.server.Start(ln)
 	if !p.Optional {
 		p.Log.Info(p.What+" is serving", "address", p.at.String())

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/certs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const day = 24 * time.Hour
@@ -26,18 +27,18 @@ func New(env *command.Env) *cobra.Command {
 	return command.Group(&cobra.Command{
 		Use:   "certs",
 		Short: "Make and show the certificates with which nodes authenticate themselves",
-		Long: `Makes an authority for one pool and a certificate for each node, as transport/quic requires
-them: ECDSA P-256, for use as server and as client. They are for trials, laboratories and
+		Long: `Makes an authority for one pool and a certificate for each node, as the section security and
+transport/quic require them: ECDSA P-256, for use as server and as client. They are for trials, laboratories and
 pools without an authority of their own; certificates from elsewhere work as well.
 
 A node needs three files: the authority's certificate, and its own certificate and key.
 The authority's key (ca-key.pem) stays on the machine that makes the certificates.`,
 		Example: `  mooncake certs init pki
-  mooncake certs issue pki node1 10.0.0.1
+  mooncake certs issue pki node1 10.0.0.1 --role store
   mooncake certs issue pki node2.example.org 10.0.0.2 --days 90
   mooncake certs show pki/node1.pem
   mooncake certs renew pki/node1.pem`,
-	}, e.initCmd(), e.issueCmd(), e.renewCmd(), e.showCmd())
+	}, e.initCmd(), e.issueCmd(), e.tryCmd(), e.renewCmd(), e.showCmd())
 }
 
 func (e verbs) initCmd() *cobra.Command {
@@ -63,31 +64,85 @@ func (e verbs) initCmd() *cobra.Command {
 }
 
 func (e verbs) issueCmd() *cobra.Command {
-	var name string
+	var name, role, trust string
 	var days int
 	cmd := &cobra.Command{
 		Use:   "issue DIR HOST...",
 		Short: "Make a certificate for a node that peers reach at these names and addresses",
 		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all given names
 and addresses: those that the node announces to its peers (--local_hostname, the setting
-advertise). It does not overwrite files.`,
-		Example: "  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
+advertise). It does not overwrite files. With --role it carries the identity
+spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients.`,
+		Example: "  mooncake certs issue pki store1 10.0.0.1 --role store\n  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
 		Args:    command.Args(2, -1, "a folder, and the names or addresses of the node"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if name == "" {
 				name = args[1]
 			}
 			dir := certs.Folder(args[0])
-			f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now())
+			if role == "" {
+				f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now())
+				if err != nil {
+					return err
+				}
+				return e.saySettings(dir.Authority().Cert, f)
+			}
+			f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now(), security.Identity{Trust: trust, Role: security.Role(role), Name: name})
 			if err != nil {
 				return err
 			}
-			return e.saySettings(dir.Authority().Cert, f)
+			return e.saySecurity(dir.Authority().Cert, f)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "name of the files (default: the first HOST)")
+	cmd.Flags().StringVar(&name, "name", "", "name of the files, and in the identity (default: the first HOST)")
+	cmd.Flags().StringVar(&role, "role", "", "role in the identity: master, store, client, operator or reader (default: no identity)")
+	cmd.Flags().StringVar(&trust, "trust", trustDomain, "trust domain in the identity")
 	cmd.Flags().IntVar(&days, "days", 365, "days for which it is valid, at most until the authority's certificate expires")
 	return cmd
+}
+
+// trustDomain is the usual one.
+const trustDomain = "mooncake"
+
+func (e verbs) tryCmd() *cobra.Command {
+	var trust string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "try DIR [HOST...]",
+		Short: "Make an authority and a certificate of each role, for trying security.mode mtls",
+		Long: `Makes DIR with an authority, and DIR/ROLE.pem and DIR/ROLE-key.pem for master, store, client,
+operator and reader, for processes on this machine and at each HOST. All processes of one role
+share a certificate: for more than a trial, issue one for each.`,
+		Example: "  mooncake certs try pki",
+		Args:    command.Args(1, -1, "a folder, and further names or addresses"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := certs.Folder(args[0])
+			made, err := dir.Try(trust, args[1:], time.Duration(days)*day, time.Now())
+			if err != nil {
+				return err
+			}
+			for _, r := range security.Roles() {
+				fmt.Fprintf(e.Stdout, "# %s\n", r)
+				if err := e.saySecurity(dir.Authority().Cert, made[r]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&trust, "trust", trustDomain, "trust domain in the identities")
+	cmd.Flags().IntVar(&days, "days", 30, "days for which they are valid")
+	return cmd
+}
+
+// saySecurity prints the section security of a process.
+func (e verbs) saySecurity(ca string, f certs.Files) error {
+	paths, err := command.Absolute([]string{ca, f.Cert, f.Key})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "security: { mode: mtls, ca: %s, cert: %s, key: %s }\n", paths[0], paths[1], paths[2])
+	return nil
 }
 
 // saySettings prints the settings for the configuration of a node.

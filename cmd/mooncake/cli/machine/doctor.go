@@ -63,7 +63,7 @@ func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		report := doctor.Run(cmd.Context(), doctor.ThisMachine(askMaster), doctor.Request{Config: loaded.Config, Role: role, Timeout: timeout})
+		report := doctor.Run(cmd.Context(), doctor.ThisMachine(askMaster(loaded.Config.Security)), doctor.Request{Config: loaded.Config, Role: role, Timeout: timeout})
 		write := report.WriteText
 		if format == output.JSON {
 			write = report.WriteJSON
@@ -82,12 +82,14 @@ func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 	return cmd
 }
 
-// askMaster asks whether a master serves.
-func askMaster(ctx context.Context, address string) (string, error) {
-	c, err := client.Dial(address, client.Options{})
-	if err != nil {
-		return "", err
+// askMaster returns a function that asks whether a master serves.
+func askMaster(s config.Security) func(ctx context.Context, address string) (string, error) {
+	return func(ctx context.Context, address string) (string, error) {
+		c, err := client.Dial(address, client.Options{Security: s})
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		return c.Ready(ctx)
 	}
-	defer c.Close()
-	return c.Ready(ctx)
 }

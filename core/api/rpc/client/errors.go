@@ -85,7 +85,7 @@ func foreignMaster(op string, e *lean.ForeignError) error {
 	case foreign.HTTP:
 		return errs.WithHint(err, "that may be the admin port (metrics_port, 9003) or the metadata service (8080); the master's own port is rpc_port, 50051 by default")
 	case foreign.TLS:
-		return errs.WithHint(err, "the master's port is plain TCP; use the address of the master, not that of a proxy with TLS")
+		return errs.WithHint(err, "set security.mode and its certificates here as the master has them; if it has none, this is the address of a proxy with TLS")
 	case foreign.Redis:
 		return errs.WithHint(err, "use the address of a master; that of a Redis server belongs into the metadata server's setting, as redis://HOST:PORT")
 	default:

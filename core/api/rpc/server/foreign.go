@@ -12,7 +12,7 @@ func turnedAway(o Options) func(net.Addr, foreign.Protocol, []byte) []byte {
 		foreign.CoroRPC:  "set upstream_clients to serve it, or install this project's Python package or client there",
 		foreign.CoroRDMA: "unset MC_RPC_PROTOCOL there, so that it calls over TCP",
 		foreign.HTTP:     "the admin API and the metrics are on metrics_port (9003), the metadata service is on http_metadata_server_port (8080)",
-		foreign.TLS:      "the port is plain TCP; connect without TLS, or through a proxy that ends it",
+		foreign.TLS:      "security.mode is off here, set it in all processes of the pool; or connect without TLS, or through a proxy that ends it",
 		foreign.Redis:    "give it the address of a Redis server",
 		foreign.Unknown:  "only gRPC, this project's clients and those of upstream are served here; see what runs at the remote address",
 	})
