@@ -86,6 +86,13 @@ type connection struct {
 	poller  poller
 }
 
+// dialled is a connection with the peer's hello.
+type dialled struct {
+	net.Conn
+	layer *socket.Layer // nil without TLS
+	hello frame.Hello
+}
+
 // sender is the state of the goroutine that sends and holds connection.sending.
 type sender struct {
 	pace   socket.Pacer

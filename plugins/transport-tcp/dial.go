@@ -35,13 +35,6 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	}
 }
 
-// dialled is a connection with the peer's hello.
-type dialled struct {
-	net.Conn
-	layer *socket.Layer // nil without TLS
-	hello frame.Hello
-}
-
 // dial connects to the first address that answers as the peer, within dial_timeout. The failure is
 // nil on success.
 func (p *path) dial() (dialled, *transportkit.DialFailure) {
@@ -59,10 +52,12 @@ func (p *path) dialOne(addr string, limit time.Time) (dialled, error) {
 	conn := p.n.wrap(raw)
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	layer, err := p.secure(conn, addr, limit)
-	h := frame.Hello{MaxFrame: frame.MaxSlice, Idle: upIdle}
-	if err == nil && p.peer.Upstream == 0 {
-		h, err = p.greet(conn, layer, limit)
+	h, err := frame.Hello{MaxFrame: frame.MaxSlice, Idle: upIdle}, error(nil)
+	var layer *socket.Layer
+	if p.peer.Upstream == 0 {
+		if layer, err = p.n.trust.client(conn, socket.SourceOf(conn, p.n.cfg.BusyPoll), addr, limit); err == nil {
+			h, err = p.greet(conn, layer, limit)
+		}
 	}
 	if !unhook() {
 		err = errors.Join(ctx.Err(), err)

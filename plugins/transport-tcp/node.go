@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"log/slog"
 	"maps"
 	"net"
@@ -14,7 +13,6 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -32,12 +30,7 @@ type node struct {
 	maxCarried uint64
 	scratch    sync.Pool // of *scratch
 
-	// Set by Start, then constant: the certificates, nil with security mode off.
-	keeper     *security.Keeper
-	serverTLS  *tls.Config
-	unkeep     func()
-	turnedAway notice
-	plain      notice
+	trust trust
 
 	life transportkit.Lifecycle
 
@@ -63,6 +56,10 @@ var (
 	_ StatsReporter       = (*node)(nil)
 )
 
+// maxCarried is how many bytes go over one connection with TLS. Then the side that dialled makes another
+// one: keys of AES-GCM are good for 2^24.5 records (RFC 8446, section 5.5), and crypto/tls does not renew them.
+const maxCarried = 128 << 30
+
 // scratch is a buffer for payload that is discarded. One connection uses at most one.
 type scratch [32 << 10]byte
 
@@ -84,15 +81,14 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
 	const op = "transport/tcp: start"
-	keeper, err := security.OpenFor(host)
-	if err != nil {
-		return err
-	}
 	ln, err := n.cfg.Addresses.Listen(ctx, op, net.ListenConfig{})
 	if err != nil {
 		return err
 	}
 	addrs, err := n.cfg.Addresses.Advertised(op, ln.Addr())
+	if err == nil {
+		err = n.trust.open(host)
+	}
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -102,8 +98,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.incarnation = transportkit.Incarnation()
 	_, _ = rand.Read(n.session[:]) // It never fails.
 	n.log, n.listener, n.addrs = host.Logger(), ln, addrs
-	n.secure(keeper, n.log)
-	n.keep()
+	n.chooseUpstream()
 	n.life.Run()
 	n.serving.Add(1)
 	go func() {
@@ -114,7 +109,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 			}
 		})
 	}()
-	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs, "security", string(keeper.Mode()))
+	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs, "security", n.trust.mode())
 	return nil
 }
 
@@ -135,7 +130,7 @@ func (n *node) free(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	_ = n.listener.Close()
-	n.unkeep()
+	n.trust.close()
 	for _, p := range paths {
 		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
 	}
@@ -164,7 +159,7 @@ func (n *node) Endpoint() transport.Endpoint {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
-		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs, TLS: n.keeper.On()}.Encode(),
+		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs, TLS: n.trust.on()}.Encode(),
 		Incarnation: n.incarnation,
 	}
 }
@@ -205,7 +200,7 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	if e.Incarnation != peer.Incarnation {
 		return nil, errs.New(errs.InvalidParams, op, "incarnation %d does not belong to this endpoint", peer.Incarnation)
 	}
-	if err := n.checkMode(&e); err != nil {
+	if err := n.checkPeer(op, &e); err != nil {
 		return nil, err
 	}
 	p := newPath(n, e)
@@ -217,6 +212,14 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	}
 	n.paths[p] = struct{}{}
 	return p, nil
+}
+
+// checkPeer reports an endpoint that this node does not dial.
+func (n *node) checkPeer(op string, e *frame.Endpoint) error {
+	if e.Upstream != 0 {
+		return n.checkUpstream(op, e.Addrs[0])
+	}
+	return n.trust.check(e)
 }
 
 // Stats implements StatsReporter.

@@ -284,7 +284,7 @@ func TestRotationWhileBytesMove(t *testing.T) {
 		for j, role := range []security.Role{security.RoleStore, security.RoleClient} {
 			a.Replace(t, hosts[j].settings.Files, securitytest.Certificate{Role: role, Name: "a"})
 		}
-		for r.server.keeper.Reloads() <= i || r.client.keeper.Reloads() <= i {
+		for r.server.trust.keeper.Reloads() <= i || r.client.trust.keeper.Reloads() <= i {
 			r.pump(t, transport.Write, local, 64<<10, 4, 16)
 			r.pump(t, transport.Read, local, 64<<10, 4, 16)
 		}
@@ -293,7 +293,7 @@ func TestRotationWhileBytesMove(t *testing.T) {
 	require.EqualValues(t, 1, r.server.Stats().Accepted)
 	a.Replace(t, hosts[0].settings.Files, securitytest.Certificate{Role: security.RoleOperator, Name: "a"})
 	require.Eventually(t, func() bool {
-		id, err := r.server.keeper.Identity()
+		id, err := r.server.trust.keeper.Identity()
 		return err == nil && id.Role == security.RoleOperator
 	}, limit, time.Millisecond)
 	r.ok(t, r.read(local))

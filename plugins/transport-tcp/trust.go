@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
@@ -28,13 +29,6 @@ var (
 	// dialledRoles are those of processes that have memory in the pool.
 	dialledRoles = []security.Role{security.RoleStore, security.RoleClient}
 )
-
-// recordHandshake is the first byte of TLS.
-const recordHandshake = 0x16
-
-// maxCarried is how many bytes go over one connection with TLS. Then the side that dialled makes another
-// one: keys of AES-GCM are good for 2^24.5 records (RFC 8446, section 5.5), and crypto/tls does not renew them.
-const maxCarried = 128 << 30
 
 var (
 	// errDistrust marks the error of a peer that this side does not accept, errRefused that of one that
@@ -64,16 +58,60 @@ func means(err error) (text, hint string) {
 	return "", ""
 }
 
-// secure puts TLS over a connection that this side made to addr; nil with mode off.
-func (p *path) secure(conn net.Conn, addr string, limit time.Time) (*socket.Layer, error) {
-	if !p.n.keeper.On() || p.peer.Upstream != 0 {
+// trust is what a node demands of its peers. Its methods are those of a node without a security mode until
+// open.
+type trust struct {
+	keeper *security.Keeper // nil with mode off
+	server *tls.Config
+	stop   func()
+	log    *slog.Logger
+
+	refused, plain notice
+}
+
+// open reads the certificates of the process, which follow their files until close.
+func (t *trust) open(host plugin.Host) error {
+	k, err := security.OpenFor(host)
+	if err != nil {
+		return err
+	}
+	t.log = host.Logger()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.Run(ctx)
+	}()
+	t.stop = func() { cancel(); <-done }
+	if t.keeper = k; k == nil {
+		return nil
+	}
+	t.server = k.ServerFor(servedRoles)
+	if err := k.CanServe(); err != nil {
+		t.log.Warn("this process has no certificate, so that no peer reaches its memory", "error", err)
+	}
+	return nil
+}
+
+// close ends what open began.
+func (t *trust) close() { t.stop() }
+
+// on reports whether connections need TLS.
+func (t *trust) on() bool { return t.keeper.On() }
+
+// mode returns the security mode.
+func (t *trust) mode() string { return string(t.keeper.Mode()) }
+
+// client puts TLS over a connection that this side made to addr; nil with mode off.
+func (t *trust) client(conn net.Conn, in socket.Source, addr string, limit time.Time) (*socket.Layer, error) {
+	if !t.on() {
 		return nil, nil
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	cfg := p.n.keeper.Client(host, dialledRoles...)
+	cfg := t.keeper.Client(host, dialledRoles...)
 	verify := cfg.VerifyConnection
 	cfg.VerifyConnection = func(s tls.ConnectionState) error {
 		if err := verify(s); err != nil {
@@ -81,11 +119,41 @@ func (p *path) secure(conn net.Conn, addr string, limit time.Time) (*socket.Laye
 		}
 		return nil
 	}
-	l := socket.ClientLayer(conn, socket.SourceOf(conn, p.n.cfg.BusyPoll), cfg)
+	l := socket.ClientLayer(conn, in, cfg)
 	if err := l.Handshake(limit); err != nil {
 		return nil, explain(err)
 	}
 	return l, nil
+}
+
+// accept puts TLS over a connection that a peer made and that began with first. It logs a peer that it
+// refuses.
+func (t *trust) accept(conn net.Conn, in socket.Source, first []byte, limit time.Time) (*socket.Layer, error) {
+	l := socket.ServerLayer(conn, in, append([]byte(nil), first...), t.server)
+	if err := l.Handshake(limit); err != nil {
+		t.refused.tell(t.log, "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
+			conn.RemoteAddr(), "error", err)
+		return nil, err
+	}
+	return l, nil
+}
+
+// turnAway logs a peer that began without TLS.
+func (t *trust) turnAway(conn net.Conn) {
+	t.plain.tell(t.log, "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
+		conn.RemoteAddr(), "security", t.mode())
+}
+
+// check reports an endpoint whose node does not do what the security mode of this one demands.
+func (t *trust) check(e *frame.Endpoint) error {
+	const op = "transport/tcp: dial"
+	switch addr := e.Addrs[0]; {
+	case t.on() && !e.TLS:
+		return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.NotSupported, op, "%s speaks plaintext, and security.mode is %s here", addr, t.mode())), hintNoTLS)
+	case !t.on() && e.TLS:
+		return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.NotSupported, op, "%s takes TLS only, and security.mode is off here", addr)), hintTLS)
+	}
+	return nil
 }
 
 // explain adds to the error of a handshake, or of the first read after it, what it means.
@@ -101,74 +169,6 @@ func explain(err error) error {
 		return fmt.Errorf("the peer closed the connection in the TLS handshake; it may speak plaintext, or not trust this process: %w", err)
 	}
 	return err
-}
-
-// checkMode reports an endpoint whose node does not do what the security mode of this one demands.
-func (n *node) checkMode(e *frame.Endpoint) error {
-	addr := e.Addrs[0]
-	switch {
-	case e.Upstream != 0:
-		return n.checkUpstream("transport/tcp: dial", addr)
-	case n.keeper.On() && !e.TLS:
-		return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.NotSupported, "transport/tcp: dial", "%s speaks plaintext, and security.mode is %s here", addr, n.keeper.Mode())), hintNoTLS)
-	case !n.keeper.On() && e.TLS:
-		return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.NotSupported, "transport/tcp: dial", "%s takes TLS only, and security.mode is off here", addr)), hintTLS)
-	}
-	return nil
-}
-
-// greetTLS takes over a connection whose first bytes are in c.in. It reports whether the peer is
-// trusted; then c.in has the first bytes of what it says inside TLS.
-func (c *serverConn) greetTLS(limit time.Time, mark []byte) bool {
-	n := c.n
-	first := append([]byte(nil), mark...)
-	l := socket.ServerLayer(c.conn, c.pace.In, first, n.serverTLS)
-	err := l.Handshake(limit)
-	if err == nil {
-		c.pace.ReadBy = time.Time{} // The handshake had deadlines of its own.
-		c.pace.Secure(l)
-		return c.pace.ReadFull(mark, limit) == nil
-	}
-	n.stats.untrusted.Add(1)
-	n.turnedAway.tell(n.log, "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
-		c.conn.RemoteAddr(), "error", err)
-	c.linger(lingerTime, lingerBytes) // TLS has told the peer why.
-	return false
-}
-
-// turnAway notes a connection that began without TLS.
-func (c *serverConn) turnAway() {
-	n := c.n
-	n.stats.untrusted.Add(1)
-	n.plain.tell(n.log, "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
-		c.conn.RemoteAddr(), "security", string(n.keeper.Mode()))
-}
-
-// secure takes the certificates of the process, nil with security mode off.
-func (n *node) secure(k *security.Keeper, log *slog.Logger) {
-	if n.keeper = k; k == nil {
-		return
-	}
-	n.serverTLS = k.ServerFor(servedRoles)
-	asked := n.cfg.Config.Upstream != nil && *n.cfg.Config.Upstream
-	if n.cfg.Upstream = asked; asked {
-		log.Warn("upstream's protocol is served in plaintext although security.mode is not off, since the settings of the transport say upstream: true; any program that reaches the port reads and writes every region that is open to peers",
-			"security", string(k.Mode()))
-	}
-	if err := k.CanServe(); err != nil {
-		log.Warn("this process has no certificate, so that no peer reaches its memory", "error", err)
-	}
-}
-
-// keep has the certificates follow their files until the node stops.
-func (n *node) keep() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n.keeper.Run(ctx)
-	}()
-	n.unkeep = func() { cancel(); <-done }
 }
 
 // notice is a line of the log that peers cause, and that appears at most once a minute.

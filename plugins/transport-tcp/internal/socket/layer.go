@@ -27,8 +27,9 @@ type Layer struct {
 
 	carried atomic.Uint64 // bytes of records, both directions
 
-	mu    sync.Mutex // held while records are sent
-	pace  *Pacer     // of conn; nil during the handshake, whose deadline is that of conn
+	mu sync.Mutex // held while records are sent
+	// write sends records over conn, until limit; nil during the handshake, whose deadline is that of conn.
+	write func(*net.Buffers, time.Time) error
 	limit time.Time
 	hold  bool
 	out   *records // while hold is set
@@ -147,12 +148,12 @@ func (l *Layer) flush() error {
 // send sends records. The caller holds mu.
 func (l *Layer) send(b []byte) error {
 	l.carried.Add(uint64(len(b)))
-	if l.pace == nil {
+	if l.write == nil {
 		_, err := l.conn.Write(b)
 		return err
 	}
 	bufs := net.Buffers{b}
-	return l.pace.writeAll(&bufs, l.limit)
+	return l.write(&bufs, l.limit)
 }
 
 // below is the connection as TLS sees it.
