@@ -284,7 +284,8 @@ func TestRotationWhileBytesMove(t *testing.T) {
 		for j, role := range []security.Role{security.RoleStore, security.RoleClient} {
 			a.Replace(t, hosts[j].settings.Files, securitytest.Certificate{Role: role, Name: "a"})
 		}
-		for r.server.trust.keeper.Reloads() <= i || r.client.trust.keeper.Reloads() <= i {
+		for end := time.Now().Add(limit); r.server.trust.keeper.Reloads() <= i || r.client.trust.keeper.Reloads() <= i; {
+			require.True(t, time.Now().Before(end), "the files are never taken up")
 			r.pump(t, transport.Write, local, 64<<10, 4, 16)
 			r.pump(t, transport.Read, local, 64<<10, 4, 16)
 		}
