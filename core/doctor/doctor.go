@@ -88,6 +88,7 @@ func (e *exam) checks() []check {
 		{"quic certificates", (*exam).asksQUIC, (*exam).quicCerts},
 		{"clock", always, (*exam).clock},
 		{"ports", always, (*exam).ports},
+		{"security", always, (*exam).security},
 		{"plugins", always, (*exam).plugins},
 		{"master", (*exam).node, (*exam).master},
 		{"metadata", (*exam).node, (*exam).metadata},

@@ -89,7 +89,7 @@ func TestAnEmptyMachine(t *testing.T) {
 // The real machine, with the real clock. What it finds depends on the machine; that it
 // finds something does not.
 func TestThisMachine(t *testing.T) {
-	m := ThisMachine(func(context.Context, string) (string, error) { return "", errors.New("none") })
+	m := ThisMachine(config.Security{}, func(context.Context, string) (string, error) { return "", errors.New("none") })
 	report := Run(t.Context(), m, settings(t, config.RoleAll))
 	require.True(t, strings.HasPrefix(find(t, report, "kernel").Found, "Linux "))
 	require.Contains(t, find(t, report, "cpu").Found, "CPU")
@@ -133,7 +133,7 @@ func TestMetadataAnswers(t *testing.T) {
 			_, _ = w.Write([]byte(body))
 		}))
 		defer s.Close()
-		if err := askMetadata(t.Context(), s.URL+"/metadata"); err != nil {
+		if err := askMetadata(t.Context(), config.Security{}, s.URL+"/metadata"); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -142,8 +142,8 @@ func TestMetadataAnswers(t *testing.T) {
 	require.Empty(t, answer(404, "metadata not found"))
 	require.Contains(t, answer(404, "no such page"), "404 Not Found, which a metadata service does not")
 	require.Contains(t, answer(502, ""), "502 Bad Gateway")
-	require.Error(t, askMetadata(t.Context(), "http://127.0.0.1:1/metadata"))
-	require.Error(t, askMetadata(t.Context(), "http://\x00"))
+	require.Error(t, askMetadata(t.Context(), config.Security{}, "http://127.0.0.1:1/metadata"))
+	require.Error(t, askMetadata(t.Context(), config.Security{}, "http://\x00"))
 
 	m, request := machine(tree(t, "vm")), settings(t, config.RoleStore)
 	request.Config.Store.MetadataServer = "etcd://user:hush@h:2379"

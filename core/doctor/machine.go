@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/open"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/vault"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Machine is how the checks see a machine. The functions that take a context are called once, and
@@ -55,14 +58,14 @@ type Clock struct {
 }
 
 // ThisMachine is the machine that the program runs on. master asks a master.
-func ThisMachine(master func(context.Context, string) (string, error)) Machine {
+func ThisMachine(s config.Security, master func(context.Context, string) (string, error)) Machine {
 	home := os.Getenv("XDG_DATA_HOME")
 	if home == "" {
 		if h, err := os.UserHomeDir(); err == nil {
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Master: master, Leader: askLeader, Metadata: askMetadata}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Master: master, Leader: askLeader, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
 }
 
 func readClock() (Clock, error) {
@@ -87,7 +90,11 @@ func askLeader(ctx context.Context, s config.Store) (string, error) {
 
 // askMetadata asks for a key that does not exist: any answer of HTTP but an error of the server's
 // own shows that a server is there.
-func askMetadata(ctx context.Context, url string) error {
+func askMetadata(ctx context.Context, s config.Security, url string) error {
+	d, err := doors.Open(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
 	sep := "?"
 	if strings.Contains(url, "?") {
 		sep = "&"
@@ -96,7 +103,7 @@ func askMetadata(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := d.Transport(&http.Transport{DisableKeepAlives: true}, config.DoorMetadata, security.RoleMaster)
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return err

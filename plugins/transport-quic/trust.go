@@ -7,8 +7,8 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // openConn is an open connection of either direction.
@@ -70,7 +70,7 @@ func (n *node) revise(changed bool) {
 			continue
 		}
 		n.stats.untrusted.Add(1)
-		n.log.Warn("closing a connection whose peer is not trusted any more", "peer", c.quic.RemoteAddr().String(), "names", identity.NamesOf(leaf), "ends", leaf.NotAfter)
+		n.log.Warn("closing a connection whose peer is not trusted any more", "peer", c.quic.RemoteAddr().String(), "names", security.NamesOf(leaf), "ends", leaf.NotAfter)
 		_ = c.quic.CloseWithError(code(wire.ReasonTrust), wire.ReasonTrust.Info().Label)
 	}
 }

@@ -53,8 +53,8 @@ func (f Files) fail(hint, format string, args ...any) error {
 	}
 }
 
-// Load reads the files and finds out what peers would refuse in them. Cert and Key may both be
-// empty where uses is.
+// Load reads the files and finds out what peers would refuse in them; the set is there beside such an error. Cert and
+// Key may both be empty where uses is.
 func (f Files) Load(now time.Time, uses ...x509.ExtKeyUsage) (*Set, error) {
 	if f.CA == "" {
 		return nil, f.fail(f.hint(), "no certificates are configured")
@@ -118,6 +118,12 @@ func (f Files) read() ([][]byte, [sha256.Size]byte, error) {
 		out = append(out, b)
 	}
 	return out, [sha256.Size]byte(all.Sum(nil)), nil
+}
+
+// Sum returns the digest of the files as they are now, which Set.Digest is compared with.
+func (f Files) Sum() ([sha256.Size]byte, error) {
+	_, digest, err := f.read()
+	return digest, err
 }
 
 // check finds out what peers would refuse.

@@ -153,7 +153,7 @@ func (k *Keeper) Look() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old := k.now.Load()
-	_, digest, err := k.set.Files.read()
+	digest, err := k.set.Files.Sum()
 	changed := err == nil && digest != old.Digest
 	if changed {
 		var set *Set

@@ -22,7 +22,7 @@ import (
 )
 
 // meet connects a client to a server and sends a byte both ways. It returns what the two ends saw.
-func meet(t *testing.T, server *security.Keeper, client func(net.Conn) (net.Conn, error)) (serverErr, clientErr error, seen tls.ConnectionState) {
+func meet(t *testing.T, server *security.Keeper, client func(net.Conn) (net.Conn, error)) (seen tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -52,7 +52,8 @@ func meet(t *testing.T, server *security.Keeper, client func(net.Conn) (net.Conn
 		}
 	}
 	_ = raw.Close()
-	return <-done, clientErr, seen
+	serverErr = <-done
+	return seen, serverErr, clientErr
 }
 
 // through is a client that dials host and expects a master.
@@ -70,7 +71,7 @@ func TestBothSidesKnowEachOther(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	master := a.Keeper(t, security.ModeMTLS, cert(security.RoleMaster, "elsewhere"))
 	store := a.Keeper(t, security.ModeMTLS, cert(security.RoleStore))
-	serverErr, clientErr, seen := meet(t, master, through(store, "127.0.0.1", security.RoleMaster))
+	seen, serverErr, clientErr := meet(t, master, through(store, "127.0.0.1", security.RoleMaster))
 	require.NoError(t, serverErr)
 	require.NoError(t, clientErr)
 	id, err := master.Peer(seen)
@@ -119,7 +120,7 @@ func TestPeersWithoutTheRightCertificateAreRefused(t *testing.T) {
 		}, "unsupported versions"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			serverErr, clientErr, _ := meet(t, master, c.client)
+			_, serverErr, clientErr := meet(t, master, c.client)
 			if name == "another trust domain" {
 				require.ErrorContains(t, clientErr, c.says) // Both notice; the client is first.
 				return
@@ -147,7 +148,7 @@ func TestAClientChoosesItsServer(t *testing.T) {
 		"another authority": {other.Keeper(t, security.ModeMTLS, cert(security.RoleMaster)), "10.1.2.3", "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err, _ := meet(t, c.server, through(client, c.host, security.RoleMaster, security.RoleReader))
+			_, _, err := meet(t, c.server, through(client, c.host, security.RoleMaster, security.RoleReader))
 			if c.says == "" {
 				// The server refuses the client where it has another authority, never here.
 				require.NoError(t, err)
@@ -174,7 +175,7 @@ func TestAllowGivesIdentities(t *testing.T) {
 		{cert("", "x.y.stores.example.org"), security.Identity{Role: security.RoleOperator, Name: "CN=node,O=tests"}},
 		{cert(security.RoleReader, "x.stores.example.org"), security.Identity{Trust: securitytest.Trust, Role: security.RoleReader, Name: "a"}},
 	} {
-		serverErr, _, seen := meet(t, master, through(a.Keeper(t, security.ModeMTLS, c.cert), "h", security.RoleMaster))
+		seen, serverErr, _ := meet(t, master, through(a.Keeper(t, security.ModeMTLS, c.cert), "h", security.RoleMaster))
 		require.NoError(t, serverErr)
 		got, err := master.Peer(seen)
 		require.NoError(t, err)
@@ -187,14 +188,14 @@ func TestClientsNeedNoCertificateWithModeTLS(t *testing.T) {
 	master := a.Keeper(t, security.ModeTLS, cert(security.RoleMaster))
 	nobody, err := security.Open(security.Settings{Mode: security.ModeTLS, Files: security.Files{CA: a.File}})
 	require.NoError(t, err)
-	serverErr, clientErr, seen := meet(t, master, through(nobody, "h", security.RoleMaster))
+	seen, serverErr, clientErr := meet(t, master, through(nobody, "h", security.RoleMaster))
 	require.NoError(t, serverErr)
 	require.NoError(t, clientErr)
 	_, err = master.Peer(seen)
 	require.ErrorIs(t, err, security.ErrNoIdentity)
 	require.NoError(t, master.CanServe())
 	require.ErrorContains(t, nobody.CanServe(), "needs a certificate and its key")
-	serverErr, _, _ = meet(t, nobody, through(nobody, "h", security.RoleMaster))
+	_, serverErr, _ = meet(t, nobody, through(nobody, "h", security.RoleMaster))
 	require.ErrorContains(t, serverErr, "needs a certificate and its key")
 }
 
@@ -300,7 +301,7 @@ func TestChangedFilesAreTakenUpAndBadOnesAreNot(t *testing.T) {
 	client := a.Keeper(t, security.ModeMTLS, cert(security.RoleClient))
 	serial := func() string {
 		t.Helper()
-		serverErr, clientErr, _ := meet(t, master, through(client, "h", security.RoleMaster))
+		_, serverErr, clientErr := meet(t, master, through(client, "h", security.RoleMaster))
 		require.NoError(t, serverErr)
 		require.NoError(t, clientErr)
 		return master.Present().Leaf.SerialNumber.String()

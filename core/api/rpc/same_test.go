@@ -3,7 +3,6 @@ package rpc_test
 import (
 	"context"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func TestRemoteEqualsLocal(t *testing.T) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		defer start(t, newTableMaster(), server.Options{}, ln)()
-		client, err := client.Dial(ln.Addr().String(), client.Options{MaxItems: 3, MaxBytes: 200, GRPC: os.Getenv(overGRPC) != ""})
+		client, err := client.Dial(ln.Addr().String(), over(client.Options{MaxItems: 3, MaxBytes: 200}))
 		require.NoError(t, err)
 		defer client.Close()
 		both := func(f func(store.Master) (any, error)) {

@@ -63,7 +63,7 @@ func (e verbs) doctorOf(cmd *cobra.Command, role config.Role) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		report := doctor.Run(cmd.Context(), doctor.ThisMachine(askMaster(loaded.Config.Security)), doctor.Request{Config: loaded.Config, Role: role, Timeout: timeout})
+		report := doctor.Run(cmd.Context(), doctor.ThisMachine(loaded.Config.Security, askMaster(loaded.Config.Security)), doctor.Request{Config: loaded.Config, Role: role, Timeout: timeout})
 		write := report.WriteText
 		if format == output.JSON {
 			write = report.WriteJSON

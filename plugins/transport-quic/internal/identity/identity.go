@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -28,47 +27,33 @@ import (
 // Identity is who this node is and whom it trusts, as of one look at the files. It does not change;
 // a later look makes another one.
 type Identity struct {
-	Cert  tls.Certificate
-	Leaf  *x509.Certificate
-	Pin   wire.Fingerprint // of Leaf
-	roots *x509.CertPool   // nil with insecure_dev
-	seen  [sha256.Size]byte
+	Cert tls.Certificate
+	Leaf *x509.Certificate
+	Pin  wire.Fingerprint // of Leaf
+	set  *security.Set    // nil with insecure_dev
 }
 
-const hintCerts = "'mooncake certs init DIR' makes an authority, 'mooncake certs issue DIR HOST' a certificate for each node; " +
-	"then set ca, cert and key of transport/quic"
-
-func errTrust(hint, format string, args ...any) error {
-	return &errs.Error{
-		Code: errs.InvalidParams, Class: errs.ClassLocalDevice, Op: "transport/quic: certificates", Err: fmt.Errorf(format, args...), Hint: hint,
-	}
+// files are those of the configuration.
+func files(cfg *config.Config) security.Files {
+	return security.Files{CA: cfg.CA, Cert: cfg.Cert, Key: cfg.Key, Of: "transport/quic"}
 }
 
 // Insecure reports whether the node runs with insecure_dev.
-func (id *Identity) Insecure() bool { return id.roots == nil }
+func (id *Identity) Insecure() bool { return id.set == nil }
 
-// Load reads the files of cfg, or makes a certificate with insecure_dev.
+// Load reads the files of cfg, or makes a certificate with insecure_dev. Beside the error of a certificate that
+// peers would refuse it returns the identity.
 func Load(cfg *config.Config, now time.Time) (*Identity, error) {
 	if cfg.InsecureDev {
 		return Ephemeral(now)
 	}
-	if cfg.CA == "" {
-		return nil, errTrust(hintCerts, "no certificates are configured")
-	}
-	files, sum, err := readAll(cfg.CA, cfg.Cert, cfg.Key)
-	if err != nil {
+	set, err := files(cfg).Load(now, security.AsServer, security.AsClient)
+	if set == nil || set.Leaf == nil {
 		return nil, err
 	}
-	id := &Identity{roots: x509.NewCertPool(), seen: sum}
-	if !id.roots.AppendCertsFromPEM(files[0]) {
-		return nil, errTrust(hintCerts, "%s: holds no certificate in PEM", cfg.CA)
-	}
-	if id.Cert, err = tls.X509KeyPair(files[1], files[2]); err != nil {
-		return nil, errTrust("cert and key must be PEM files that belong together; see them with 'mooncake certs show FILE'", "%s and %s: %w", cfg.Cert, cfg.Key, err)
-	}
-	id.Leaf = id.Cert.Leaf
+	id := &Identity{Cert: set.Cert, Leaf: set.Leaf, set: set}
 	id.Pin = sha256.Sum256(id.Leaf.Raw)
-	return id, id.check(cfg, now)
+	return id, err
 }
 
 // ForProcess opens the certificates of the process for a node whose settings name none; nil where they do, or
@@ -78,7 +63,8 @@ func ForProcess(cfg *config.Config, host plugin.Host) (*security.Keeper, error) 
 	case mode == "" || mode == security.ModeOff:
 		return nil, nil
 	case cfg.InsecureDev:
-		return nil, errTrust("remove insecure_dev; the transport then uses the certificates of the process", "insecure_dev does not verify peers, and security.mode is %s", mode)
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "transport/quic: start", "insecure_dev does not verify peers, and security.mode is %s", mode),
+			"remove insecure_dev; the transport then uses the certificates of the process")
 	case cfg.CA != "":
 		return nil, nil
 	}
@@ -91,72 +77,7 @@ func ForProcess(cfg *config.Config, host plugin.Host) (*security.Keeper, error) 
 
 // Of returns the identity in the certificates of a process.
 func Of(s *security.Set) *Identity {
-	return &Identity{Cert: s.Cert, Leaf: s.Leaf, Pin: sha256.Sum256(s.Leaf.Raw), roots: s.Roots, seen: s.Digest}
-}
-
-// check finds out what peers would refuse.
-func (id *Identity) check(cfg *config.Config, now time.Time) error {
-	switch {
-	case now.After(id.Leaf.NotAfter):
-		return errTrust("make a new one: 'mooncake certs renew "+cfg.Cert+"'", "%s: the certificate ended at %s", cfg.Cert, id.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	case now.Before(id.Leaf.NotBefore):
-		return errTrust("see whether the clock of this machine is right", "%s: the certificate begins at %s", cfg.Cert, id.Leaf.NotBefore.UTC().Format(time.RFC3339))
-	}
-	for usage, name := range map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server", x509.ExtKeyUsageClientAuth: "client"} {
-		if err := verifyChain(id.Cert.Certificate, id.roots, usage, now); err != nil {
-			return errTrust("it must be signed by the authority of ca, for use as server and as client", "%s: peers will not accept it as a %s's: %w", cfg.Cert, name, err)
-		}
-	}
-	return nil
-}
-
-// readAll reads the files and computes a checksum over all of them.
-func readAll(paths ...string) ([][]byte, [sha256.Size]byte, error) {
-	const most = 1 << 20
-	all := sha256.New()
-	var out [][]byte
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		if err == nil && (info.IsDir() || info.Size() > most) {
-			err = errors.New("not a file of at most 1 MiB")
-		}
-		var b []byte
-		if err == nil {
-			b, err = os.ReadFile(p)
-		}
-		if err != nil {
-			return nil, [sha256.Size]byte{}, errTrust(hintCerts, "cannot read %s: %w", p, err)
-		}
-		fmt.Fprintf(all, "%d:", len(b))
-		all.Write(b)
-		out = append(out, b)
-	}
-	return out, [sha256.Size]byte(all.Sum(nil)), nil
-}
-
-// verifyChain checks a certificate, leaf first, against the authorities.
-func verifyChain(chain [][]byte, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) error {
-	parsed := make([]*x509.Certificate, 0, len(chain))
-	for _, raw := range chain {
-		c, err := x509.ParseCertificate(raw)
-		if err != nil {
-			return err
-		}
-		parsed = append(parsed, c)
-	}
-	return verifyParsed(parsed, roots, usage, now)
-}
-
-func verifyParsed(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) error {
-	if len(chain) == 0 {
-		return errors.New("no certificate")
-	}
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
-	return err
+	return &Identity{Cert: s.Cert, Leaf: s.Leaf, Pin: sha256.Sum256(s.Leaf.Raw), set: s}
 }
 
 // ErrName says that a certificate is good and not for a peer that is expected.
@@ -176,7 +97,7 @@ func allowed(c *x509.Certificate, names []string, dialled string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it is for %s, expected is %s", ErrName, strings.Join(NamesOf(c), ", "), strings.Join(names, " or "))
+	return fmt.Errorf("%w: it is for %s, expected is %s", ErrName, strings.Join(security.NamesOf(c), ", "), strings.Join(names, " or "))
 }
 
 // matches reports whether c is for a name, an address, or "*.domain": any one label below domain.
@@ -191,18 +112,6 @@ func matches(c *x509.Certificate, name string) bool {
 		}
 	}
 	return false
-}
-
-// NamesOf returns the names and addresses that a certificate is for.
-func NamesOf(c *x509.Certificate) []string {
-	out := append([]string(nil), c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		out = append(out, ip.String())
-	}
-	if len(out) == 0 {
-		return []string{"no name"}
-	}
-	return out
 }
 
 // hostOf returns the host of host:port.

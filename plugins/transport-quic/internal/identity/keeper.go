@@ -64,18 +64,18 @@ func (t *Keeper) Look() bool {
 		return changed
 	}
 	old := t.id.Load()
-	if old.roots == nil {
+	if old.set == nil {
 		return false
 	}
 	now := t.Clock()
-	_, sum, err := readAll(t.Config.CA, t.Config.Cert, t.Config.Key)
-	changed := err == nil && sum != old.seen
+	sum, err := files(&t.Config.Config).Sum()
+	changed := err == nil && sum != old.set.Digest
 	if changed {
 		var id *Identity
 		if id, err = Load(&t.Config.Config, now); err == nil {
 			t.id.Store(id)
 			t.Reloads.Add(1)
-			t.Log.Info("certificates were replaced", "cert", t.Config.Cert, "ends", id.Leaf.NotAfter, "names", NamesOf(id.Leaf))
+			t.Log.Info("certificates were replaced", "cert", t.Config.Cert, "ends", id.Leaf.NotAfter, "names", security.NamesOf(id.Leaf))
 			old = id
 		}
 	}
@@ -117,7 +117,7 @@ func (id *Identity) Verify(s tls.ConnectionState, dialled bool, now time.Time) e
 	if dialled {
 		usage = x509.ExtKeyUsageServerAuth
 	}
-	return verifyParsed(s.PeerCertificates, id.roots, usage, now)
+	return id.set.Verify(s.PeerCertificates, usage, now)
 }
 
 // Server is the configuration of the listener: each handshake sees the identity of that moment.
@@ -130,11 +130,11 @@ func (t *Keeper) Server() *tls.Config {
 		id := t.Now()
 		c := t.base()
 		c.Certificates = []tls.Certificate{id.Cert}
-		if id.roots == nil {
+		if id.set == nil {
 			c.ClientAuth = tls.RequireAnyClientCert
 			return c, nil
 		}
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, id.roots
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, id.set.Roots
 		c.VerifyConnection = func(s tls.ConnectionState) error {
 			return allowed(s.PeerCertificates[0], t.Config.PeerNames, "")
 		}
@@ -159,9 +159,9 @@ func (t *Keeper) Client(peer *wire.Endpoint, addr string) (*tls.Config, error) {
 	switch insecure := peer.Pin != (wire.Fingerprint{}); {
 	case !insecure && t.Process != nil:
 		return t.processClient(host), nil
-	case insecure && id.roots != nil:
+	case insecure && id.set != nil:
 		return nil, fmt.Errorf("%w: the peer does, this node does not", ErrMixed)
-	case !insecure && id.roots == nil:
+	case !insecure && id.set == nil:
 		return nil, fmt.Errorf("%w: this node does, the peer does not", ErrMixed)
 	case insecure:
 		c.InsecureSkipVerify = true // VerifyConnection compares the whole certificate.
@@ -174,7 +174,7 @@ func (t *Keeper) Client(peer *wire.Endpoint, addr string) (*tls.Config, error) {
 		}
 		return c, nil
 	}
-	c.RootCAs = id.roots
+	c.RootCAs = id.set.Roots
 	if len(t.Config.PeerNames) > 0 {
 		// A peer that peer_names allow may answer anywhere; crypto/tls cannot check one of several
 		// names.
