@@ -32,7 +32,7 @@ func helloBytes(version uint16) []byte {
 	return []byte(sent.String())
 }
 
-// FuzzAnonymous sends bytes to the port of a node with mode mtls. Nobody without a certificate is served; the
+// FuzzAnonymous sends bytes to the port of a node with mode mtls. No client without a certificate is served; the
 // connection ends with the peer's, it is counted, and the log has one line of each kind at most.
 func FuzzAnonymous(f *testing.F) {
 	hello := helloBytes(tls.VersionTLS13)

@@ -167,7 +167,7 @@ func TestPeersThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestStrangersWithoutTLS: a node with a security mode serves no plaintext, of either protocol, and nobody
+// TestStrangersWithoutTLS: a node with a security mode serves no plaintext, of either protocol, and no client
 // without a certificate. It logs one line of each kind, however many there are.
 func TestStrangersWithoutTLS(t *testing.T) {
 	var log logged

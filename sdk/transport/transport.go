@@ -53,7 +53,7 @@ const (
 	CapGuard plugin.Capability = "guard"
 	// CapSecure: where the host of the transport gives it a security mode (security.OfHost), the
 	// transport moves bytes only between processes of the pool that proved who they are as the mode
-	// says, and nobody else can read or change them on the way. A host refuses a transport without it
+	// says, and no other process can read or change them on the way. A host refuses a transport without it
 	// in such a mode.
 	CapSecure plugin.Capability = "secure"
 )
