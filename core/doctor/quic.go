@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/certs"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -105,7 +106,15 @@ func bytesOf(n int64) string {
 
 // quicCerts looks at the certificates that transport/quic is to use.
 func (e *exam) quicCerts(context.Context) Result {
-	if on, _ := e.quicSetting("insecure_dev").(bool); on {
+	insecure, _ := e.quicSetting("insecure_dev").(bool)
+	ca, _ := e.quicSetting("ca").(string)
+	switch protected := !e.cfg.Security.Plain(config.DoorData); {
+	case protected && insecure:
+		return fail("insecure_dev is set, and security.mode is "+e.cfg.Security.Mode, "transport/quic does not start", "remove insecure_dev")
+	case protected && ca == "":
+		return ok("transport/quic uses the certificates of section security")
+	}
+	if insecure {
 		return warn("insecure_dev: certificates are made at start and nobody is asked for one", "whoever can forge an endpoint in the metadata service can pose as a node",
 			"for anything but trials: 'mooncake certs init' and 'mooncake certs issue', then set ca, cert and key of plugins.transport.quic.config")
 	}

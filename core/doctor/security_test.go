@@ -35,3 +35,13 @@ func TestSecurityNamesEveryDoor(t *testing.T) {
 	e.cfg.Security = config.Security{}
 	assert.Contains(t, e.security(t.Context()).Found, "security.mode is off")
 }
+
+// TestQUICUsesTheCertificatesOfTheProcess: with a security mode transport/quic needs none of its own.
+func TestQUICUsesTheCertificatesOfTheProcess(t *testing.T) {
+	e := &exam{role: config.RoleStore, cfg: config.Config{Security: config.Security{Mode: "mtls"}}}
+	assert.Equal(t, OK, e.quicCerts(t.Context()).Status)
+	e.cfg.Security.Plaintext = []string{"data"}
+	assert.Equal(t, Fail, e.quicCerts(t.Context()).Status)
+	e.cfg.Security = config.Security{}
+	assert.Contains(t, e.quicCerts(t.Context()).Found, "ca is not set")
+}
