@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// browserSafe keeps web pages from using h through the browser of somebody who reaches it. Clients
+// browserSafe keeps web pages from using h through the browser of a user who reaches it. Clients
 // that are no browsers send neither Origin nor Sec-Fetch-Site, and notice nothing.
 //
 // A request that changes something, because of its method or because changes says so of a GET, is refused
