@@ -58,7 +58,7 @@ func TestSameAnswers(t *testing.T) {
 	time.Sleep(grace + margin)
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			d := &differ{v: wireOf[version]}
+			d := &differ{t: t, v: wireOf[version]}
 			d.theirs = dial(t, "upstream's master", masters[version][0], d.v)
 			d.ours = dial(t, "our master", masters[version][1], d.v)
 			repeat(t, func(rt *rapid.T) {
@@ -86,6 +86,7 @@ func repeat(t *testing.T, run func(rt *rapid.T)) {
 
 // differ is two masters that are asked the same.
 type differ struct {
+	t            *testing.T
 	v            calls.Version
 	theirs, ours *standin
 	serial       uint64 // of histories
@@ -194,6 +195,8 @@ func (h *history) same(name string, q, a, b any) {
 		h.rt.Log("a lease may have ended between the masters; what follows would say nothing")
 		h.lost = true
 	default:
+		// Also where rapid, which runs the history again, does not find the difference again.
+		h.t.Logf("the answers differ: %s %+v\nupstream's master: %+v\nour master:        %+v", name, q, a, b)
 		require.FailNow(h.rt, "the answers differ", "%s %+v\nupstream's master: %+v\nour master:        %+v", name, q, a, b)
 	}
 }
