@@ -13,7 +13,7 @@ type Security struct {
 	Cert      string   `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
 	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
 	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
-	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, kv-events, etcd"`
+	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
 }
 
 // Door names what a process listens for.
@@ -31,6 +31,7 @@ const (
 	DoorHealth    Door = "health"    // health and metrics of a node
 	DoorHandshake Door = "handshake" // descriptors and notifications between transfer engines
 	DoorData      Door = "data"      // the bytes of objects, over transports
+	DoorRDMA      Door = "rdma"      // the bytes of objects over RDMA alone, which trusts its fabric
 	DoorKVEvents  Door = "kv-events" // KV events over ZMTP
 	DoorEtcd      Door = "etcd"      // an etcd or another service that elects the leader
 )
@@ -38,7 +39,7 @@ const (
 // AllDoors returns every door.
 func AllDoors() []Door {
 	return []Door{
-		DoorRPC, DoorFollow, DoorAdmin, DoorMetadata, DoorREST, DoorLocal, DoorOffload, DoorHealth, DoorHandshake, DoorData, DoorKVEvents, DoorEtcd,
+		DoorRPC, DoorFollow, DoorAdmin, DoorMetadata, DoorREST, DoorLocal, DoorOffload, DoorHealth, DoorHandshake, DoorData, DoorRDMA, DoorKVEvents, DoorEtcd,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -44,13 +45,25 @@ func SpecOf(entry config.Plugin) Spec {
 	}
 }
 
-// hostOf is the host of a plugin that runs in this process.
-type hostOf struct{ log *slog.Logger }
+// hostOf is the host of a plugin.
+type hostOf struct {
+	log      *slog.Logger
+	security security.Settings
+}
 
 // HostOf returns the host for a plugin that runs in this process. It logs what the plugin reports.
 func HostOf(id plugin.ID, log *slog.Logger) plugin.Host {
-	return hostOf{log.With("plugin", id.String())}
+	return hostOf{log: log.With("plugin", id.String())}
 }
+
+// SecureHostOf is HostOf for a plugin that gets the settings of a protected process, in process and in a
+// process of its own alike.
+func SecureHostOf(id plugin.ID, log *slog.Logger, s security.Settings) plugin.Host {
+	return hostOf{log: log.With("plugin", id.String()), security: s}
+}
+
+// Security implements security.Host.
+func (h hostOf) Security() security.Settings { return h.security }
 
 // Logger implements plugin.Host.
 func (h hostOf) Logger() *slog.Logger { return h.log }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // call runs f on the plugin, or fails at once while no process runs. While the process is being
@@ -121,6 +122,9 @@ func (h processHost[T]) Report(health plugin.Health) {
 		}
 	}
 }
+
+// Security implements security.Host.
+func (h processHost[T]) Security() security.Settings { return h.s.security() }
 
 // takeHealth shows the last report of a process, if calls go to it. A process that reports
 // itself as failed counts as degraded, since it still runs.

@@ -40,7 +40,7 @@ func (s starter[T]) start(ctx context.Context, log *slog.Logger) (process[T], er
 // same refuses a program whose capabilities differ from those that the plugin had when it
 // was opened. Its callers rely on them.
 func (s starter[T]) same(now plugin.Manifest) error {
-	for _, c := range []plugin.Capability{transport.CapUpstream, transport.CapRails, transport.CapLocalAny, tier.CapSurvives, tier.CapShared} {
+	for _, c := range []plugin.Capability{transport.CapUpstream, transport.CapRails, transport.CapLocalAny, transport.CapSecure, tier.CapSurvives, tier.CapShared} {
 		if had := s.entry.Manifest().Has(c); had != now.Has(c) {
 			return errs.WithHint(errs.New(errs.InvalidVersion, s.entry.Home, "the file has changed since it was opened, and its capability %q with it", c),
 				"start this program again to use it")

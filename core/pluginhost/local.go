@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // local is the lifecycle of an object in this process. Calls of the kind go straight to the
@@ -45,3 +46,6 @@ type localHost struct{ *local }
 
 func (h localHost) Logger() *slog.Logger        { return h.logger(h.log) }
 func (h localHost) Report(health plugin.Health) { h.set(health, nil) }
+
+// Security implements security.Host.
+func (h localHost) Security() security.Settings { return h.security() }

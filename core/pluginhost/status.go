@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Instance is a plugin in use.
@@ -94,6 +95,13 @@ func (s *status) edit(f func(*Instance)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.now)
+}
+
+// security returns what the host says of the protection of this process.
+func (s *status) security() security.Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return security.OfHost(s.host)
 }
 
 // logger returns the host's logger, or fallback while no host is attached.

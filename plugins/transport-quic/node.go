@@ -71,7 +71,7 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 }
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
-	id, err := identity.Load(&n.cfg.Config, n.clock())
+	id, err := n.identify(host)
 	if err != nil {
 		return err
 	}
@@ -99,6 +99,19 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	go n.watch(n.quit)
 	log.Info("listening", "address", socket.LocalAddr().String(), "advertised", n.addrs, "certificate_ends", id.Leaf.NotAfter)
 	return nil
+}
+
+// identify reads the certificates of the settings or, where these name none, of the process.
+func (n *node) identify(host plugin.Host) (*identity.Identity, error) {
+	k, err := identity.ForProcess(&n.cfg.Config, host)
+	if err != nil {
+		return nil, err
+	}
+	if k == nil {
+		return identity.Load(&n.cfg.Config, n.clock())
+	}
+	n.trust.Process = k
+	return identity.Of(k.Present()), nil
 }
 
 // open makes a QUIC listener of the socket.

@@ -204,7 +204,10 @@ func (n *node) accept(ln *quicgo.Listener) {
 
 // welcome counts a connection, or gives the reason to refuse it.
 func (n *node) welcome(q *quicgo.Conn) (*serverConn, wire.Reason) {
-	id := peerID{cert: sha256.Sum256(q.ConnectionState().TLS.PeerCertificates[0].Raw)}
+	var id peerID
+	if shown := q.ConnectionState().TLS.PeerCertificates; len(shown) > 0 { // None with security.mode tls.
+		id.cert = sha256.Sum256(shown[0].Raw)
+	}
 	if a, ok := q.RemoteAddr().(*net.UDPAddr); ok {
 		id.addr = a.AddrPort().Addr()
 	}

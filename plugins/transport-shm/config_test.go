@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 func TestManifestMatchesConfig(t *testing.T) {
@@ -54,5 +55,27 @@ func TestConfigRefuses(t *testing.T) {
 		c := DefaultConfig()
 		change(c)
 		require.ErrorContains(t, c.Validate(), want)
+	}
+}
+
+// withMode is a host with a security mode.
+type withMode struct{ quiet }
+
+func (withMode) Security() security.Settings { return security.Settings{Mode: security.ModeMTLS} }
+
+// TestSecurityModeNeedsTheUser: with a security mode only processes of this user and root may be peers.
+func TestSecurityModeNeedsTheUser(t *testing.T) {
+	for access, refused := range map[string]bool{AccessUser: false, AccessAny: true} {
+		c := DefaultConfig()
+		c.Access = access
+		n := newNode(*c)
+		err := n.Start(t.Context(), withMode{})
+		if refused {
+			require.ErrorContains(t, err, "access is any")
+			require.ErrorContains(t, err, "security.mode is mtls")
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, n.Stop(t.Context()))
 	}
 }

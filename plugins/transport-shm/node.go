@@ -16,6 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-shm/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -61,6 +62,10 @@ func (n *node) Start(ctx context.Context, host plugin.Host) error {
 }
 
 func (n *node) start(ctx context.Context, host plugin.Host) error {
+	if mode := security.OfHost(host).Mode; mode != "" && mode != security.ModeOff && n.cfg.Access == AccessAny {
+		return errs.WithHint(errs.New(errs.InvalidParams, "transport/shm: start", "access is any, so that every user of this machine may map memory, and security.mode is %s", mode),
+			"set access to user: then the kernel proves that peers are of this user or root")
+	}
 	here, err := wire.ThisHost()
 	if err != nil {
 		return err

@@ -2,6 +2,9 @@ package tcp
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,11 +18,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // quiet is the program around a transport in tests.
 type quiet struct{}
+
+// secured is quiet with a security mode.
+type secured struct {
+	quiet
+	settings security.Settings
+	log      *slog.Logger
+}
+
+func (h secured) Security() security.Settings { return h.settings }
+func (h secured) Logger() *slog.Logger {
+	if h.log != nil {
+		return h.log
+	}
+	return h.quiet.Logger()
+}
 
 func (quiet) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (quiet) Report(plugin.Health) {}
@@ -39,15 +58,20 @@ func newPair(t testing.TB, size int, change ...func(*Config)) *pair {
 
 // newPairSeen is newPair with something around every connection.
 func newPairSeen(t testing.TB, size int, wrap func(net.Conn) net.Conn, change ...func(*Config)) *pair {
+	return newPairOf(t, size, wrap, [2]plugin.Host{quiet{}, quiet{}}, change...)
+}
+
+// newPairOf is newPairSeen with the hosts of server and client.
+func newPairOf(t testing.TB, size int, wrap func(net.Conn) net.Conn, hosts [2]plugin.Host, change ...func(*Config)) *pair {
 	cfg := loopback()
 	for _, c := range change {
 		c(cfg)
 	}
 	require.NoError(t, cfg.Validate())
 	r := &pair{server: newNode(*cfg), client: newNode(*cfg), mem: make([]byte, size)}
-	for _, n := range []*node{r.server, r.client} {
+	for i, n := range []*node{r.server, r.client} {
 		n.wrap = wrap
-		require.NoError(t, n.Start(context.Background(), quiet{}))
+		require.NoError(t, n.Start(context.Background(), hosts[i]))
 		t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
 	}
 	var err error
@@ -229,4 +253,56 @@ func (s *rawStream) run(b *testing.B, size int) {
 		})
 	}
 	wg.Wait()
+}
+
+// BenchmarkSecured alternates between plaintext, TLS, and AES-128-GCM alone in records of 16 KiB: medians, of
+// the clock and of processor time for both ends together. of-limit is TLS beside what plaintext, sealing and
+// opening cost together.
+func BenchmarkSecured(b *testing.B) {
+	const span = 64 << 20
+	for _, c := range []struct{ size, depth int }{{64 << 10, 1}, {64 << 10, 4}, {1 << 20, 1}, {1 << 20, 4}, {16 << 20, 1}, {16 << 20, 4}} {
+		for kind, name := range map[transport.OpKind]string{transport.Read: "get", transport.Write: "put"} {
+			b.Run(fmt.Sprintf("%s/size=%dK/depth=%d", name, c.size>>10, c.depth), func(b *testing.B) {
+				plain, safe, local := newPair(b, span), securePair(b, span), make([]byte, span)
+				run := func(r *pair) func() {
+					return func() { r.pump(b, kind, local, c.size, c.depth, span/c.size) }
+				}
+				run(plain)()
+				run(safe)()
+				var rate, safeRate, work, safeWork, aes, ratio, limit []float64
+				for b.Loop() {
+					t1, c1 := measure(run(plain))
+					t2, c2 := measure(run(safe))
+					_, c3 := measure(func() { sealAndOpen(b, local) })
+					rate, safeRate, ratio = append(rate, span/t1/1e9), append(safeRate, span/t2/1e9), append(ratio, t1/t2)
+					work, safeWork, aes = append(work, span/c1/1e9), append(safeWork, span/c2/1e9), append(aes, 2*span/c3/1e9)
+					limit = append(limit, (c1+c3)/c2)
+				}
+				b.ReportMetric(median(rate), "plain-GB/s")
+				b.ReportMetric(median(safeRate), "GB/s")
+				b.ReportMetric(median(ratio), "of-plain")
+				b.ReportMetric(median(work), "plain-GB/cpu-s")
+				b.ReportMetric(median(safeWork), "GB/cpu-s")
+				b.ReportMetric(median(aes), "aes-GB/cpu-s")
+				b.ReportMetric(median(limit), "of-limit-per-cpu")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// sealAndOpen encrypts and decrypts data as records of TLS do.
+func sealAndOpen(t testing.TB, data []byte) {
+	block, err := aes.NewCipher(make([]byte, 16))
+	require.NoError(t, err)
+	gcm, err := cipher.NewGCM(block)
+	require.NoError(t, err)
+	nonce, sealed, opened := make([]byte, gcm.NonceSize()), make([]byte, 0, 17<<10), make([]byte, 0, 17<<10)
+	for i := 0; i < len(data); i += 16 << 10 {
+		binary.LittleEndian.PutUint32(nonce, uint32(i))
+		sealed = gcm.Seal(sealed[:0], nonce, data[i:i+16<<10], nil)
+		if opened, err = gcm.Open(opened[:0], nonce, sealed, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -29,9 +29,11 @@ func (p *path) learn() {
 	}
 }
 
-// spent reports whether the connection has carried the one request that the peer serves on it. The
-// caller holds path.mu.
-func (c *connection) spent() bool { return c.p.closes && c.serial > 0 }
+// spent reports whether the connection has carried the one request that the peer serves on it, or as much
+// as its keys are good for. It ends once it owes nothing. The caller holds path.mu.
+func (c *connection) spent() bool {
+	return c.p.closes && c.serial > 0 || c.layer != nil && c.layer.Carried() >= c.p.n.maxCarried
+}
 
 // hasWork reports whether something waits for a connection. The caller holds path.mu.
 func (p *path) hasWork() bool {

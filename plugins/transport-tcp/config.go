@@ -43,8 +43,9 @@ type Config struct {
 	SendBuffer    int `json:"send_buffer"`
 	ReceiveBuffer int `json:"receive_buffer"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
-	// any process that reaches the port may use every region that is open to peers.
-	Upstream bool `json:"upstream"`
+	// any process that reaches the port may use every region that is open to peers. nil is true where
+	// the security mode of the process is off, and false otherwise.
+	Upstream *bool `json:"upstream"`
 	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
 	// publishes.
 	UpstreamProto int `json:"upstream_proto"`
@@ -77,7 +78,6 @@ func DefaultConfig() *Config {
 		StallTimeout:          plugin.Duration(10 * time.Second),
 		IdleTimeout:           plugin.Duration(5 * time.Minute),
 
-		Upstream:               true,
 		UpstreamStatusTimeout:  plugin.Duration(30 * time.Second),
 		MaxUpstreamConnections: 1024,
 	}
@@ -87,6 +87,7 @@ func DefaultConfig() *Config {
 type settings struct {
 	Config
 	OpTimeout, DialTimeout, HandshakeTimeout, StallTimeout, IdleTimeout, UpstreamStatusTimeout, BusyPoll time.Duration
+	Upstream                                                                                             bool
 }
 
 func settingsOf(c Config) settings {
@@ -100,6 +101,7 @@ func settingsOf(c Config) settings {
 
 		UpstreamStatusTimeout: time.Duration(c.UpstreamStatusTimeout),
 		BusyPoll:              time.Duration(c.BusyPoll),
+		Upstream:              c.Upstream == nil || *c.Upstream,
 	}
 }
 

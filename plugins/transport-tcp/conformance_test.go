@@ -63,6 +63,11 @@ func TestConformance(t *testing.T) {
 // frozen returns an endpoint where a listener takes connections, says hello as the live
 // peer would, and never says anything again.
 func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
+	return frozenAs(t, live, func(c net.Conn) net.Conn { return c })
+}
+
+// frozenAs is frozen with something around every connection.
+func frozenAs(t conformance.TB, live transport.Endpoint, wrap func(net.Conn) net.Conn) transport.Endpoint {
 	e, err := frame.DecodeEndpoint(live.Blob)
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,6 +86,7 @@ func frozen(t conformance.TB, live transport.Endpoint) transport.Endpoint {
 			if err != nil {
 				return
 			}
+			c = wrap(c)
 			conns = append(conns, c)
 			_, _ = c.Write(helloOf(e.Incarnation))
 		}

@@ -48,6 +48,7 @@ type connection struct {
 	gauge    socket.Gauge
 	greeted  uint64        // what the gauge said when the connection came up
 	in       socket.Source // of the reader
+	layer    *socket.Layer // nil without TLS
 	maxSlice int
 	depth    int           // requests that may be in flight
 	stall    time.Duration // longest wait for an answer, or the next bytes of it
@@ -86,6 +87,13 @@ type connection struct {
 	w       sender
 	r       receiver // of the reader
 	poller  poller
+}
+
+// dialled is a connection with the peer's hello.
+type dialled struct {
+	net.Conn
+	layer *socket.Layer // nil without TLS
+	hello frame.Hello
 }
 
 // sender is the state of the goroutine that sends and holds connection.sending.
@@ -233,7 +241,7 @@ func (c *connection) connect() bool {
 		case p.Closed():
 			_ = conn.Close()
 		default:
-			c.begin(conn.Conn, &conn.hello)
+			c.begin(&conn)
 			p.mu.Unlock()
 			return true
 		}
@@ -242,8 +250,8 @@ func (c *connection) connect() bool {
 }
 
 // begin takes a connection into use. The caller holds path.mu.
-func (c *connection) begin(conn net.Conn, h *frame.Hello) {
-	p, cfg := c.p, &c.p.n.cfg
+func (c *connection) begin(d *dialled) {
+	p, cfg, conn, h := c.p, &c.p.n.cfg, d.Conn, &d.hello
 	c.conn, c.in, c.up, c.lastUsed, c.window = conn, socket.SourceOf(conn, cfg.BusyPoll), true, time.Now(), farWindow
 	c.gauge.Open(conn)
 	c.greeted = c.gauge.Moved()
@@ -258,6 +266,10 @@ func (c *connection) begin(conn net.Conn, h *frame.Hello) {
 	if sc, ok := conn.(syscall.Conn); ok {
 		c.w.poller, _ = busypoll.NewReadPoller(sc, cfg.BusyPoll, func() bool { return len(c.wake) > 0 })
 		c.poller.open(c, sc, cfg.BusyPoll)
+	}
+	if d.layer != nil {
+		c.layer, c.in, c.poller.sender = d.layer, d.layer, nil // What it would send is not sealed.
+		c.w.pace.Secure(d.layer)
 	}
 	c.free = make([]uint16, c.depth)
 	for i := range c.free {

@@ -30,13 +30,9 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 	f.Add(addr, err, gone || errors.Is(err, errLeaving) || errors.Is(err, syscall.ECONNREFUSED), gone || errors.As(err, &refused))
 	if gone {
 		f.Means, f.Hint = "the peer was restarted", "fetch its endpoint and keys again and dial anew"
+	} else if text, hint := means(err); text != "" {
+		f.Means, f.Hint, f.Heard = text, hint, true
 	}
-}
-
-// dialled is a connection with the peer's hello.
-type dialled struct {
-	net.Conn
-	hello frame.Hello
 }
 
 // dial connects to the first address that answers as the peer, within dial_timeout. The failure is
@@ -57,8 +53,11 @@ func (p *path) dialOne(addr string, limit time.Time) (dialled, error) {
 	// Closing the path ends the exchange of hellos.
 	unhook := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	h, err := frame.Hello{MaxFrame: frame.MaxSlice, Idle: upIdle}, error(nil)
+	var layer *socket.Layer
 	if p.peer.Upstream == 0 {
-		h, err = p.greet(conn, limit)
+		if layer, err = p.n.trust.client(conn, socket.SourceOf(conn, p.n.cfg.BusyPoll), addr, limit); err == nil {
+			h, err = p.greet(conn, layer, limit)
+		}
 	}
 	if !unhook() {
 		err = errors.Join(ctx.Err(), err)
@@ -70,11 +69,11 @@ func (p *path) dialOne(addr string, limit time.Time) (dialled, error) {
 		_ = conn.Close()
 		return dialled{}, err
 	}
-	return dialled{conn, h}, nil
+	return dialled{conn, layer, h}, nil
 }
 
 // greet exchanges hellos as the side that dialled.
-func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
+func (p *path) greet(conn net.Conn, layer *socket.Layer, limit time.Time) (frame.Hello, error) {
 	cfg := &p.n.cfg
 	var b [frame.Size]byte
 	ours := frame.Hello{
@@ -86,12 +85,13 @@ func (p *path) greet(conn net.Conn, limit time.Time) (frame.Hello, error) {
 	}
 	ours.Put(b[:])
 	pace := socket.NewPacer(conn, socket.Asleep{Conn: conn}, cfg.DialTimeout, nil, &p.n.stats.readCalls, &p.n.stats.writeCalls)
+	pace.Secure(layer)
 	out := net.Buffers{b[:]}
 	if err := pace.WriteAll(&out, limit); err != nil {
 		return frame.Hello{}, err
 	}
 	if err := pace.ReadFull(b[:], limit); err != nil {
-		return frame.Hello{}, err
+		return frame.Hello{}, explain(err)
 	}
 	var h frame.Hello
 	if err := h.Decode(b[:]); err != nil {

@@ -25,9 +25,12 @@ type node struct {
 	regions regionTable
 	// wrap is put around every connection; tests look on through it.
 	wrap func(net.Conn) net.Conn
-	// stopLinger is for tests as well.
+	// stopLinger is for tests as well, as is maxCarried.
 	stopLinger time.Duration
+	maxCarried uint64
 	scratch    sync.Pool // of *scratch
+
+	trust trust
 
 	life transportkit.Lifecycle
 
@@ -53,13 +56,17 @@ var (
 	_ StatsReporter       = (*node)(nil)
 )
 
+// maxCarried is how many bytes go over one connection with TLS. Then the side that dialled makes another
+// one: keys of AES-GCM are good for 2^24.5 records (RFC 8446, section 5.5), and crypto/tls does not renew them.
+const maxCarried = 128 << 30
+
 // scratch is a buffer for payload that is discarded. One connection uses at most one.
 type scratch [32 << 10]byte
 
 func newNode(cfg Config) *node {
 	n := &node{
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
-		cfg:     settingsOf(cfg), stopLinger: stopLinger, wrap: func(c net.Conn) net.Conn { return c },
+		cfg:     settingsOf(cfg), stopLinger: stopLinger, maxCarried: maxCarried, wrap: func(c net.Conn) net.Conn { return c },
 		conns: map[*serverConn]struct{}{}, perPeer: map[frame.Session]int{}, paths: map[*path]struct{}{},
 	}
 	n.greetings.Most = maxGreeting
@@ -79,6 +86,9 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 		return err
 	}
 	addrs, err := n.cfg.Addresses.Advertised(op, ln.Addr())
+	if err == nil {
+		err = n.trust.open(host)
+	}
 	if err != nil {
 		_ = ln.Close()
 		return err
@@ -88,6 +98,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	n.incarnation = transportkit.Incarnation()
 	_, _ = rand.Read(n.session[:]) // It never fails.
 	n.log, n.listener, n.addrs = host.Logger(), ln, addrs
+	n.chooseUpstream()
 	n.life.Run()
 	n.serving.Add(1)
 	go func() {
@@ -98,7 +109,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 			}
 		})
 	}()
-	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs)
+	n.log.Info("listening", "address", ln.Addr().String(), "advertised", addrs, "security", n.trust.mode())
 	return nil
 }
 
@@ -119,6 +130,7 @@ func (n *node) free(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	_ = n.listener.Close()
+	n.trust.close()
 	for _, p := range paths {
 		_ = p.Close(ctx) // Ends soon also when the context has ended; see below.
 	}
@@ -147,7 +159,7 @@ func (n *node) Endpoint() transport.Endpoint {
 		return transport.Endpoint{}
 	}
 	return transport.Endpoint{
-		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs}.Encode(),
+		Blob:        frame.Endpoint{Incarnation: n.incarnation, Addrs: n.addrs, TLS: n.trust.on()}.Encode(),
 		Incarnation: n.incarnation,
 	}
 }
@@ -188,6 +200,9 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	if e.Incarnation != peer.Incarnation {
 		return nil, errs.New(errs.InvalidParams, op, "incarnation %d does not belong to this endpoint", peer.Incarnation)
 	}
+	if err := n.checkPeer(op, &e); err != nil {
+		return nil, err
+	}
 	p := newPath(n, e)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -197,6 +212,14 @@ func (n *node) Dial(_ context.Context, peer transport.Endpoint) (transport.Path,
 	}
 	n.paths[p] = struct{}{}
 	return p, nil
+}
+
+// checkPeer reports an endpoint that this node does not dial.
+func (n *node) checkPeer(op string, e *frame.Endpoint) error {
+	if e.Upstream != 0 {
+		return n.checkUpstream(op, e.Addrs[0])
+	}
+	return n.trust.check(e)
 }
 
 // Stats implements StatsReporter.

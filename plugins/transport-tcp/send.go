@@ -46,7 +46,7 @@ func (c *connection) next(timer *time.Timer) (more bool, err error) {
 			p.kick() // Others may help with the rest.
 			return true, nil
 		}
-		if !c.owed() && now.Sub(c.lastUsed) >= c.idle {
+		if !c.owed() && (now.Sub(c.lastUsed) >= c.idle || c.spent()) {
 			return false, nil
 		}
 		c.waiting = true
@@ -195,9 +195,9 @@ func (c *connection) drop(ch *chunk) {
 	c.invite()
 }
 
-// invite wakes the writer if it can take work that waits. The caller holds path.mu.
+// invite wakes the writer if it can take work that waits, or is at its end. The caller holds path.mu.
 func (c *connection) invite() {
-	if c.waiting && c.p.queue.First() != nil && c.hasSpace() {
+	if c.waiting && (c.p.queue.First() != nil && c.hasSpace() || c.spent() && !c.owed()) {
 		c.rouse()
 	}
 }

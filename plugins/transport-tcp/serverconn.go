@@ -102,7 +102,19 @@ func (c *serverConn) greet() bool {
 	if socket.Tune(c.conn, cfg.SendBuffer, cfg.ReceiveBuffer) != nil || c.pace.ReadFull(c.in[:len(frame.HelloMagic)], limit) != nil {
 		return false
 	}
-	if string(c.in[:len(frame.HelloMagic)]) != frame.HelloMagic {
+	inside := c.n.trust.on() && c.in[0] == recordHandshake
+	if inside && !c.greetTLS(limit, c.in[:len(frame.HelloMagic)]) {
+		return false
+	}
+	switch ours := string(c.in[:len(frame.HelloMagic)]) == frame.HelloMagic; {
+	case inside && !ours:
+		c.n.stats.foreign.Add(1)
+		return false
+	case c.n.trust.on() && !inside && (ours || !cfg.Upstream):
+		c.n.stats.untrusted.Add(1)
+		c.n.trust.turnAway(c.conn)
+		return false
+	case !ours:
 		return c.greetUpstream(limit)
 	}
 	if c.pace.ReadFull(c.in[len(frame.HelloMagic):frame.Size], limit) != nil {
@@ -133,6 +145,23 @@ func (c *serverConn) greet() bool {
 		return false
 	}
 	return true
+}
+
+// recordHandshake is the first byte of TLS.
+const recordHandshake = 0x16
+
+// greetTLS puts TLS over a connection whose first bytes, mark, are those of a client of TLS. It reports whether
+// the peer is trusted; then mark has the first bytes of what it says inside.
+func (c *serverConn) greetTLS(limit time.Time, mark []byte) bool {
+	l, err := c.n.trust.accept(c.conn, c.pace.In, mark, limit)
+	if err != nil {
+		c.n.stats.untrusted.Add(1)
+		c.linger(lingerTime, lingerBytes) // TLS has told the peer why.
+		return false
+	}
+	c.pace.ReadBy = time.Time{} // The handshake had deadlines of its own.
+	c.pace.Secure(l)
+	return c.pace.ReadFull(mark, limit) == nil
 }
 
 // next reads the headers of one batch. Between batches the peer may take idle_timeout.

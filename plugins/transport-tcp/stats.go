@@ -33,6 +33,9 @@ type Stats struct {
 	// Foreign counts connections of other protocols, also of upstream's if it is switched off,
 	// Overflow those closed because too many were open.
 	Foreign, Overflow uint64
+	// Untrusted counts connections that were refused for the security mode of this process: without TLS,
+	// or without a certificate that it takes.
+	Untrusted uint64
 }
 
 // counters is Stats while it counts.
@@ -42,6 +45,7 @@ type counters struct {
 	acceptedUpstream                 atomic.Uint64
 	connsOut, connsIn                atomic.Int64
 	connsCut, foreign, overflow      atomic.Uint64
+	untrusted                        atomic.Uint64
 }
 
 // refuse counts a refusal; frame.ReasonNone is none.
@@ -52,6 +56,6 @@ func (c *counters) snapshot() Stats {
 		Stats: c.Stats(frame.Refusals), DiscardedBytes: c.discarded.Load(), ReadCalls: c.readCalls.Load(), WriteCalls: c.writeCalls.Load(),
 		AcceptedUpstream: c.acceptedUpstream.Load(),
 		ConnectionsOut:   c.connsOut.Load(), ConnectionsIn: c.connsIn.Load(), ConnectionsCut: c.connsCut.Load(),
-		Foreign: c.foreign.Load(), Overflow: c.overflow.Load(),
+		Foreign: c.foreign.Load(), Overflow: c.overflow.Load(), Untrusted: c.untrusted.Load(),
 	}
 }

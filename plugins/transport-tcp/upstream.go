@@ -49,9 +49,8 @@ func (n *node) Segment() transport.Segment {
 // Translate implements transport.Upstream.
 func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []transport.Key, error) {
 	const op = "transport/tcp: upstream peer"
-	if !n.cfg.Upstream {
-		return transport.Endpoint{}, nil, errs.WithHint(errs.New(errs.NotSupported, op, "%q speaks upstream's protocol, which is switched off", peer.Name),
-			"set upstream: true in the configuration of transport/tcp")
+	if err := n.checkUpstream(op, peer.Name); err != nil {
+		return transport.Endpoint{}, nil, err
 	}
 	if peer.Protocol != upProtocol {
 		return transport.Endpoint{}, nil, errs.New(errs.InvalidParams, op, "%q publishes protocol %q, not tcp", peer.Name, peer.Protocol)
@@ -77,6 +76,30 @@ func (n *node) Translate(peer transport.PeerSegment) (transport.Endpoint, []tran
 		keys[i] = k.Encode()
 	}
 	return transport.Endpoint{Blob: e.Encode(), Incarnation: e.Incarnation}, keys, nil
+}
+
+// chooseUpstream decides whether upstream's protocol is served where the settings leave it open.
+func (n *node) chooseUpstream() {
+	if !n.trust.on() {
+		return
+	}
+	asked := n.cfg.Config.Upstream != nil && *n.cfg.Config.Upstream
+	if n.cfg.Upstream = asked; asked {
+		n.log.Warn("upstream's protocol is served in plaintext although security.mode is not off, since the settings of the transport say upstream: true; any program that reaches the port reads and writes every region that is open to peers",
+			"security", n.trust.mode())
+	}
+}
+
+// checkUpstream reports that upstream's protocol is switched off.
+func (n *node) checkUpstream(op, peer string) error {
+	if n.cfg.Upstream {
+		return nil
+	}
+	hint := "set upstream: true in the configuration of transport/tcp"
+	if n.trust.on() {
+		hint += "; it is plaintext and has no keys, which security.mode " + n.trust.mode() + " is to keep out"
+	}
+	return errs.WithHint(errs.New(errs.NotSupported, op, "%q speaks upstream's protocol, which is switched off", peer), "%s", hint)
 }
 
 // upIncarnation stands for what upstream does not have: it follows from where the node is. A node

@@ -184,7 +184,7 @@ func TestUpstreamRejectedWrite(t *testing.T) {
 }
 
 func TestUpstreamSwitchedOff(t *testing.T) {
-	r := newPair(t, 64, func(c *Config) { c.Upstream = false })
+	r := newPair(t, 64, func(c *Config) { c.Upstream = new(bool) })
 	c := r.rawConn(t)
 	say(t, c, ask(true, upstream.Read, r.mem))
 	closedByPeer(t, c)

@@ -146,7 +146,7 @@ func TestSegment(t *testing.T) {
 	_, err = up.Accept(context.Background(), []byte("{}"))
 	require.True(t, errs.Is(err, errs.NotSupported))
 
-	off := newPair(t, 64, func(c *Config) { c.Upstream = false })
+	off := newPair(t, 64, func(c *Config) { c.Upstream = new(bool) })
 	require.Equal(t, transport.Segment{Protocol: "tcp", DataVersion: 1}, off.server.Segment())
 	_, _, err = off.server.Translate(transport.PeerSegment{Segment: s, Host: "h"})
 	require.True(t, errs.Is(err, errs.NotSupported), "%v", err)

@@ -51,6 +51,11 @@ const (
 	CapStall plugin.Capability = "stall"
 	// CapGuard: the transport asks Region.Guard before a peer writes.
 	CapGuard plugin.Capability = "guard"
+	// CapSecure: where the host of the transport gives it a security mode (security.OfHost), the
+	// transport moves bytes only between processes of the pool that proved who they are as the mode
+	// says, and nobody else can read or change them on the way. A host refuses a transport without it
+	// in such a mode.
+	CapSecure plugin.Capability = "secure"
 )
 
 // RegionID names a region within one process. The caller of Register picks it; 0 is no region.

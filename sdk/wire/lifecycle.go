@@ -61,7 +61,7 @@ func (l *Lifecycle) Configure(ctx context.Context, api uint, settings []byte) er
 func (l *Lifecycle) Start(ctx context.Context, host plugin.Host) error {
 	ctx, cancel := Bound(ctx)
 	defer cancel()
-	if _, err := l.rpc.Start(ctx, &pluginv1.StartRequest{}); err != nil {
+	if _, err := l.rpc.Start(ctx, &pluginv1.StartRequest{Security: securityOf(host)}); err != nil {
 		return Lost(ctx, l.id+": start", err)
 	}
 	if host != nil {

@@ -139,7 +139,7 @@ func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, 
 }
 
 // Start implements LifecycleService.
-func (s *Server) Start(ctx context.Context, _ *pluginv1.StartRequest) (*pluginv1.StartResponse, error) {
+func (s *Server) Start(ctx context.Context, m *pluginv1.StartRequest) (*pluginv1.StartResponse, error) {
 	op := s.factory.Manifest().String() + ": start"
 	s.mu.Lock()
 	object, again := s.object, s.started
@@ -148,6 +148,7 @@ func (s *Server) Start(ctx context.Context, _ *pluginv1.StartRequest) (*pluginv1
 	if object == nil || again {
 		return nil, ToStatus(errs.New(errs.UnavailableInCurrentStatus, op, "start comes once, after configure"))
 	}
+	s.host.secure(securityFrom(m.GetSecurity()))
 	s.host.Report(plugin.Health{State: plugin.StateStarting})
 	if err := object.Start(ctx, s.host); err != nil {
 		s.host.Report(plugin.Health{State: plugin.StateFailed, Reason: err.Error()})

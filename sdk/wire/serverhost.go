@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // serverHost is the plugin.Host of an object behind a Server: it keeps the latest health
@@ -15,6 +16,7 @@ type serverHost struct {
 
 	mu      sync.Mutex
 	once    sync.Once
+	process security.Settings
 	health  plugin.Health
 	version uint64        // counts reports, from 1
 	changed chan struct{} // closed and replaced by every report
@@ -35,6 +37,20 @@ func (h *serverHost) Report(health plugin.Health) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.set(health)
+}
+
+// Security implements security.Host.
+func (h *serverHost) Security() security.Settings {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.process
+}
+
+// secure sets what Security returns.
+func (h *serverHost) secure(s security.Settings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.process = s
 }
 
 func (h *serverHost) set(health plugin.Health) {

@@ -29,8 +29,7 @@ type securePool struct {
 // of returns the flags of a process with a certificate.
 func (p *securePool) of(role security.Role) []string {
 	f, _ := p.dir.Node(string(role))
-	return []string{"--security_mode", "mtls", "--security_ca", p.dir.Authority().Cert, "--security_cert", f.Cert, "--security_key", f.Key,
-		"--security_plaintext", "data,handshake"}
+	return []string{"--security_mode", "mtls", "--security_ca", p.dir.Authority().Cert, "--security_cert", f.Cert, "--security_key", f.Key}
 }
 
 // environ is of for the environment.
@@ -79,6 +78,9 @@ func (p *securePool) putGet(t *testing.T, key string) {
 func TestAPoolWithMutualTLS(t *testing.T) {
 	p := startSecurePool(t)
 	p.putGet(t, "a")
+	for _, what := range []string{"security=mtls", "door=handshake"} {
+		require.Contains(t, p.stores[0].Tail(), what, "objects and descriptors go over TLS")
+	}
 	admin := program(t, "mooncake", p.environ(security.RoleOperator), "", "admin", "segments", "--master", p.rpc, "--metrics_port", port(t, p.admin))
 	require.Equal(t, 0, admin.Code, admin.Stderr)
 	assert.Contains(t, admin.Stdout, "127.0.0.1:")
@@ -159,13 +161,12 @@ func TestWhatWouldBePlaintextIsRefusedAtTheStart(t *testing.T) {
 	p := &securePool{dir: certs.Folder(filepath.Join(t.TempDir(), "pki"))}
 	_, err := p.dir.Try("mooncake", nil, 24*time.Hour, time.Now())
 	require.NoError(t, err)
-	env := append(p.environ(security.RoleStore), "MOONCAKE_SECURITY_PLAINTEXT=")
+	env := p.environ(security.RoleStore)
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
-		{[]string{"store", "--transports", "tcp", "--local_hostname", "127.0.0.1"}, "name data in security.plaintext"},
-		{[]string{"store", "--transports", "shm", "--local_hostname", "127.0.0.1"}, "name handshake in security.plaintext"},
+		{[]string{"store", "--transports", "rdma", "--local_hostname", "127.0.0.1"}, "name rdma in security.plaintext"},
 		{[]string{"master", "--rpc_port", "0", "--metrics_port", "0", "--enable_kv_events", "--kv_events_bind_endpoint", "tcp://127.0.0.1:*", "--kv_events_backend_id", "a"}, "name kv-events in security.plaintext"},
 		{[]string{"master", "--enable_ha", "--ha_backend_connstring", "127.0.0.1:1", "--metrics_port", "0"}, "name etcd in security.plaintext"},
 	} {

@@ -40,7 +40,7 @@ type Options struct {
 	// count, not those of Daemon.
 	Daemon p2p.DaemonOptions
 	Dialer p2p.Dialer
-	// Doors protects connections to an HTTP service; nil for nothing.
+	// Doors protects the handshake and connections to an HTTP service; nil for nothing.
 	Doors *doors.Doors
 	// Etcd and Redis are for these services; the logger of Etcd is that of the directory by default.
 	Etcd  etcd.Options
@@ -68,7 +68,8 @@ func Open(ctx context.Context, conn string, opts Options) (Directory, error) {
 		opts.DefaultPort = metadata.DefaultPort
 	}
 	daemon := opts.Daemon
-	daemon.BindHost, daemon.Port, daemon.Logger = opts.BindHost, opts.HandshakePort, opts.Logger
+	daemon.BindHost, daemon.Port, daemon.Logger, daemon.Doors = opts.BindHost, opts.HandshakePort, opts.Logger, opts.Doors
+	opts.Dialer.Doors = opts.Doors
 	if opts.PortFromName && daemon.Port == 0 {
 		var err error
 		if _, daemon.Port, err = metadata.ParseNamePort(opts.LocalName, opts.DefaultPort); err != nil {

@@ -5,12 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Dialer asks daemons; the zero value is usable. Safe for concurrent use.
@@ -22,6 +28,8 @@ type Dialer struct {
 	Timeout time.Duration
 	// MaxLength of an answer. Default DefaultMaxLength.
 	MaxLength int
+	// Doors protects the connections; nil for plaintext.
+	Doors *doors.Doors
 }
 
 // Exchange sends one request and returns the JSON of the answer. RPCFail with a class of
@@ -40,9 +48,10 @@ func (d Dialer) Exchange(ctx context.Context, a metadata.Address, t Type, reques
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	conn, err := (&net.Dialer{Timeout: connect}).DialContext(ctx, "tcp", a.String())
+	dial := d.Doors.Dialer(config.DoorHandshake, (&net.Dialer{Timeout: connect}).DialContext, security.RoleStore, security.RoleClient)
+	conn, err := dial(ctx, "tcp", a.String())
 	if err != nil {
-		return nil, unreachable(a, err)
+		return nil, unreachable(a, d.explain(err))
 	}
 	// Closing at once matters: a daemon of upstream serves no other client until then.
 	defer conn.Close()
@@ -50,11 +59,15 @@ func (d Dialer) Exchange(ctx context.Context, a metadata.Address, t Type, reques
 	if err := WriteFrame(conn, Frame{Type: t, JSON: request}); err != nil {
 		return nil, unreachable(a, errors.Join(ctx.Err(), err))
 	}
-	reply, err := ReadFrame(conn, maxLength)
+	var first beginning
+	reply, err := ReadFrame(io.TeeReader(conn, &first), maxLength)
 	if errors.Is(err, io.EOF) {
 		err = errors.New("it closed the connection without an answer")
 	}
 	if err != nil {
+		if foreign.FromServer(first) == foreign.TLS {
+			err = errs.WithHint(fmt.Errorf("it takes TLS only: %w", err), "%s", sameMode)
+		}
 		return nil, unreachable(a, errors.Join(ctx.Err(), err))
 	}
 	return bytes.TrimSpace(reply.JSON), nil
@@ -106,6 +119,26 @@ func (d Dialer) Notify(ctx context.Context, a metadata.Address, n metadata.Notif
 		return &errs.Error{Code: errs.RPCFail, Class: errs.ClassPermanent, Op: "handshake with " + a.String(), Err: errors.New("it rejected the notification")}
 	}
 	return nil
+}
+
+const sameMode = "security.mode must be the same in all processes of a pool"
+
+// explain adds to the error of a connection what it may mean.
+func (d Dialer) explain(err error) error {
+	if d.Doors.Protection(config.DoorHandshake) != "plaintext" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return errs.WithHint(fmt.Errorf("it closed the connection in the TLS handshake; it may speak plaintext, and this node demands TLS: %w", err),
+			"set security.mode there; %s", sameMode)
+	}
+	return err
+}
+
+// beginning keeps the first bytes of an answer.
+type beginning []byte
+
+// Write implements io.Writer.
+func (b *beginning) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), foreign.Least-len(*b))]...)
+	return len(p), nil
 }
 
 func unreachable(a metadata.Address, err error) error {

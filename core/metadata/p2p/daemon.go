@@ -10,12 +10,15 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/metadata"
 )
 
@@ -41,6 +44,8 @@ type DaemonOptions struct {
 	// LingerTimeout is how long the daemon waits for the peer to close after the answer.
 	// Default 5 s.
 	LingerTimeout time.Duration
+	// Doors protects the port; nil for plaintext.
+	Doors *doors.Doors
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -106,9 +111,13 @@ func Listen(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	if err := CheckMaxLength(opts.MaxLength); err != nil {
 		return nil, err
 	}
-	ln, err := listen(ctx, opts)
+	plain, err := listen(ctx, opts)
 	if err != nil {
 		return nil, err
+	}
+	ln, err := opts.Doors.Guard(plain, config.DoorHandshake)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("handshake daemon: %w", err), plain.Close())
 	}
 	d := &Daemon{opts: opts, ln: ln, slots: make(chan struct{}, opts.MaxConnections), waiting: list.New()}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))

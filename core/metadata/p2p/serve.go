@@ -46,12 +46,12 @@ func (d *Daemon) serve(conn net.Conn, arrived func()) {
 	}
 	// The peer closes first: closing here with bytes unread would reset the connection
 	// under the answer.
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		if tcp.CloseWrite() != nil || tcp.SetReadDeadline(time.Now().Add(d.opts.LingerTimeout)) != nil {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok { // TCP, or TLS.
+		if half.CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(d.opts.LingerTimeout)) != nil {
 			return
 		}
 		defer d.wait(conn)()
-		_, _ = io.CopyN(io.Discard, tcp, maxLinger) // However it ends, the connection is done.
+		_, _ = io.CopyN(io.Discard, conn, maxLinger) // However it ends, the connection is done.
 	}
 }
 

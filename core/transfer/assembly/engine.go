@@ -21,6 +21,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/matrix"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // Naming says how an engine completes store.local_hostname.
@@ -68,8 +70,8 @@ type Engine struct {
 // New makes the transports and checks the settings. It acquires nothing.
 func New(cfg config.Config, naming Naming, deps Deps) (*Engine, error) {
 	e := &Engine{Deps: deps, cfg: cfg, naming: naming}
-	if err := e.allow(); err != nil {
-		return nil, err
+	if cfg.Security.On() && cfg.Security.Plain(config.DoorData) {
+		e.Log.Warn("the transports move objects in plaintext, as security.plaintext says", "door", string(config.DoorData))
 	}
 	var missing error
 	for _, name := range cfg.Store.Transports {
@@ -91,16 +93,24 @@ func New(cfg config.Config, naming Naming, deps Deps) (*Engine, error) {
 	return e, nil
 }
 
-// allow reports what would be plaintext although security.mode is not off.
-func (e *Engine) allow() error {
-	for _, name := range e.cfg.Store.Transports {
-		if name != "shm" && name != "quic" { // Sockets of this machine, and TLS with certificates of its own.
-			if err := e.Doors.Allow(config.DoorData, "the transport "+name+" moves objects in plaintext"); err != nil {
-				return err
-			}
-		}
+// allow reports a transport that would move objects in plaintext although security.mode is not off.
+func (e *Engine) allow(m plugin.Manifest) error {
+	door, because := config.DoorData, "the transport "+m.Name+" does not protect what it moves: it lacks the capability "+string(transport.CapSecure)
+	switch {
+	case m.Has(transport.CapSecure), e.cfg.Security.Plain(config.DoorData):
+		return nil
+	case m.Name == string(config.DoorRDMA):
+		door, because = config.DoorRDMA, "the transport rdma trusts its fabric: whoever sends packets there reads and writes memory"
 	}
-	return e.Doors.Allow(config.DoorHandshake, "the handshake of transfer engines is plaintext")
+	return e.Doors.Allow(door, because)
+}
+
+// security is what transports get of the protection of this process.
+func (e *Engine) security() security.Settings {
+	if e.cfg.Security.Plain(config.DoorData) {
+		return security.Settings{}
+	}
+	return e.cfg.Security.Settings()
 }
 
 // Transfer returns the engine itself, nil before Start.

@@ -23,6 +23,9 @@ func (e *Engine) openTransport(id plugin.ID) (transfer.Carrier, error) {
 	if err != nil {
 		return transfer.Carrier{}, err
 	}
+	if err := e.allow(m); err != nil {
+		return transfer.Carrier{}, err
+	}
 	s, err := e.transportSpec(m)
 	if err != nil {
 		return transfer.Carrier{}, err
@@ -99,7 +102,7 @@ func (e *Engine) startTransports(ctx context.Context) ([]transfer.Carrier, error
 	var failed error
 	for _, c := range e.carriers {
 		id := plugin.ID{Kind: plugin.KindTransport, Name: c.Name}
-		err := c.Transport.Start(ctx, pluginhost.HostOf(id, e.Log))
+		err := c.Transport.Start(ctx, pluginhost.SecureHostOf(id, e.Log, e.security()))
 		switch {
 		case err == nil:
 			started = append(started, c)

@@ -58,7 +58,7 @@ func (s *suite) endedContexts(t conformance.T) {
 	_ = client.Stop(over())
 	require.NoError(t, client.Stop(within(t)), "Stop can be repeated after its context has ended")
 	third := s.create(t, s.settings())
-	if third.Start(over(), host{}) == nil {
+	if third.Start(over(), s.host()) == nil {
 		s.register(t, third, 1, 64, transport.AccessRemote)
 	}
 	require.NoError(t, third.Stop(within(t)))

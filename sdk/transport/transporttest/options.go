@@ -7,6 +7,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -24,12 +25,18 @@ type options struct {
 	processes  func() []int
 	kill       func(pid int) error
 	settle     time.Duration // of rig.Released
+	security   security.Settings
 }
 
 // WithConfig makes every transport of the suite from config(), which returns a fresh
 // value, instead of the factory's defaults. Use it for short timeouts.
 func WithConfig(config func() plugin.Config) Option {
 	return func(o *options) { o.config = config }
+}
+
+// WithSecurity gives every transport of the suite the settings of a protected process.
+func WithSecurity(settings security.Settings) Option {
+	return func(o *options) { o.security = settings }
 }
 
 // WithRestart lets the suite restart a peer. at changes a fresh configuration so that a

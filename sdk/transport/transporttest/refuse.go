@@ -195,7 +195,7 @@ func (s *suite) restarted(t conformance.T) {
 		require.NoError(t, first.Stop(within(t)))
 
 		second = s.create(t, s.restartAt(s.settings(), old))
-		err := second.Start(within(t), host{})
+		err := second.Start(within(t), s.host())
 		if err == nil {
 			break
 		}

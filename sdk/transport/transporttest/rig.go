@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -50,10 +51,16 @@ type lasting struct {
 func (l lasting) Cleanup(f func()) { l.s.frees = append(l.s.frees, f) }
 
 // host is the host of a transport. It drops logs and health reports.
-type host struct{}
+type host struct{ security security.Settings }
 
 func (host) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func (host) Report(plugin.Health) {}
+
+// Security implements security.Host.
+func (h host) Security() security.Settings { return h.security }
+
+// host returns the host of every transport of the suite.
+func (s *suite) host() plugin.Host { return host{s.security} }
 
 func within(t conformance.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -79,7 +86,7 @@ func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport 
 // start returns a running transport that stops at the end of t.
 func (s *suite) start(t conformance.TB) transport.Transport {
 	tr := s.create(t, s.settings())
-	require.NoError(t, tr.Start(within(t), host{}))
+	require.NoError(t, tr.Start(within(t), s.host()))
 	return tr
 }
 

@@ -19,6 +19,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/config"
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
@@ -52,6 +54,30 @@ func Load(cfg *config.Config, now time.Time) (*Identity, error) {
 	id := &Identity{Cert: set.Cert, Leaf: set.Leaf, set: set}
 	id.Pin = sha256.Sum256(id.Leaf.Raw)
 	return id, err
+}
+
+// ForProcess opens the certificates of the process for a node whose settings name none; nil where they do, or
+// the process has no security mode.
+func ForProcess(cfg *config.Config, host plugin.Host) (*security.Keeper, error) {
+	switch mode := security.OfHost(host).Mode; {
+	case mode == "" || mode == security.ModeOff:
+		return nil, nil
+	case cfg.InsecureDev:
+		return nil, errs.WithHint(errs.New(errs.InvalidParams, "transport/quic: start", "insecure_dev does not verify peers, and security.mode is %s", mode),
+			"remove insecure_dev; the transport then uses the certificates of the process")
+	case cfg.CA != "":
+		return nil, nil
+	}
+	k, err := security.OpenFor(host)
+	if err != nil {
+		return nil, err
+	}
+	return k, k.CanServe()
+}
+
+// Of returns the identity in the certificates of a process.
+func Of(s *security.Set) *Identity {
+	return &Identity{Cert: s.Cert, Leaf: s.Leaf, Pin: sha256.Sum256(s.Leaf.Raw), set: s}
 }
 
 // ErrName says that a certificate is good and not for a peer that is expected.

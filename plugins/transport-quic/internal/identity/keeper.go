@@ -23,12 +23,17 @@ type Keeper struct {
 	Log    *slog.Logger
 	Report func(plugin.Health)
 	Clock  func() time.Time
+	// Process holds the certificates of the process, where Config names none and the process has a security
+	// mode; nil otherwise. Peers then also need an identity with one of the roles.
+	Process *security.Keeper
 	// Reloads counts how often the files were taken up anew.
 	Reloads atomic.Uint64
 	id      atomic.Pointer[Identity]
 
 	mu   sync.Mutex // of Look
 	said string     // the trouble that was last reported
+
+	refusedAt atomic.Int64 // when a refused peer was last logged, in nanoseconds of Unix time
 }
 
 // Now returns the present identity.
@@ -40,7 +45,7 @@ func (t *Keeper) Set(id *Identity) { t.id.Store(id) }
 // Begin sets the first identity and warns where it ends soon.
 func (t *Keeper) Begin(id *Identity) {
 	t.Set(id)
-	if !id.Insecure() {
+	if !id.Insecure() && t.Process == nil {
 		t.tell(id, nil, t.Clock())
 	}
 }
@@ -50,6 +55,14 @@ func (t *Keeper) Begin(id *Identity) {
 func (t *Keeper) Look() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.Process != nil {
+		changed := t.Process.Look()
+		if changed {
+			t.Set(Of(t.Process.Present()))
+			t.Reloads.Add(1)
+		}
+		return changed
+	}
 	old := t.id.Load()
 	if old.set == nil {
 		return false
@@ -109,6 +122,9 @@ func (id *Identity) Verify(s tls.ConnectionState, dialled bool, now time.Time) e
 
 // Server is the configuration of the listener: each handshake sees the identity of that moment.
 func (t *Keeper) Server() *tls.Config {
+	if t.Process != nil {
+		return t.logging(t.Process.ServerFor(servedRoles, wire.ALPN))
+	}
 	c := t.base()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		id := t.Now()
@@ -141,6 +157,8 @@ func (t *Keeper) Client(peer *wire.Endpoint, addr string) (*tls.Config, error) {
 	host := hostOf(addr)
 	c.ServerName = host
 	switch insecure := peer.Pin != (wire.Fingerprint{}); {
+	case !insecure && t.Process != nil:
+		return t.processClient(host), nil
 	case insecure && id.set != nil:
 		return nil, fmt.Errorf("%w: the peer does, this node does not", ErrMixed)
 	case !insecure && id.set == nil:
@@ -170,6 +188,42 @@ func (t *Keeper) Client(peer *wire.Endpoint, addr string) (*tls.Config, error) {
 	}
 	return c, nil
 }
+
+// logging logs the peers whose certificates c refuses, one a minute.
+func (t *Keeper) logging(c *tls.Config) *tls.Config {
+	choose := c.GetConfigForClient
+	c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		c, err := choose(h)
+		if err != nil || c.VerifyConnection == nil {
+			return c, err
+		}
+		verify, peer := c.VerifyConnection, h.Conn.RemoteAddr().String()
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			err := verify(s)
+			last, now := t.refusedAt.Load(), time.Now().UnixNano()
+			if err != nil && now-last >= int64(time.Minute) && t.refusedAt.CompareAndSwap(last, now) {
+				t.Log.Warn("a peer was refused for its certificate; such lines appear once a minute at most", "peer", peer, "error", err)
+			}
+			return err
+		}
+		return c, nil
+	}
+	return c
+}
+
+// processClient is the configuration for a connection to a peer of the process's pool.
+func (t *Keeper) processClient(host string) *tls.Config {
+	c := t.Process.Client(host, dialledRoles...)
+	c.NextProtos = []string{wire.ALPN}
+	return c
+}
+
+var (
+	// servedRoles are those of processes that move objects.
+	servedRoles = []security.Role{security.RoleStore, security.RoleClient, security.RoleMaster}
+	// dialledRoles are those of processes that have memory in the pool.
+	dialledRoles = []security.Role{security.RoleStore, security.RoleClient}
+)
 
 func (t *Keeper) base() *tls.Config {
 	return &tls.Config{

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	endpointMagic   = 0x31504554 // "TEP1"
-	keyMagic        = 0x3159454b // "KEY1"
-	upEndpointMagic = 0x31555054 // "TPU1": of a node of upstream
-	upKeyMagic      = 0x3155454b // "KEU1"
-	owner           = "transport/tcp"
+	endpointMagic    = 0x31504554 // "TEP1"
+	keyMagic         = 0x3159454b // "KEY1"
+	tlsEndpointMagic = 0x31534554 // "TES1": of a node that takes TLS only
+	upEndpointMagic  = 0x31555054 // "TPU1": of a node of upstream
+	upKeyMagic       = 0x3155454b // "KEU1"
+	owner            = "transport/tcp"
 )
 
 // Endpoint is the content of transport.Endpoint.Blob.
@@ -22,13 +23,19 @@ type Endpoint struct {
 	Addrs       []string // host:port, in the order to try
 	// Upstream is the version of upstream's protocol that the peer gets, 0 for ours.
 	Upstream uint8
+	// TLS says that the node takes TLS only. It makes errors clear; a node that demands TLS never dials
+	// without, whatever the endpoint says.
+	TLS bool
 }
 
 // Encode returns the blob of the endpoint.
 func (e Endpoint) Encode() []byte {
 	magic := uint32(endpointMagic)
-	if e.Upstream != 0 {
+	switch {
+	case e.Upstream != 0:
 		magic = upEndpointMagic
+	case e.TLS:
+		magic = tlsEndpointMagic
 	}
 	b := binary.LittleEndian.AppendUint32(nil, magic)
 	b = binary.LittleEndian.AppendUint64(b, e.Incarnation)
@@ -41,7 +48,7 @@ func (e Endpoint) Encode() []byte {
 
 // DecodeEndpoint reads a blob. Every error wraps transportkit.ErrBlob.
 func DecodeEndpoint(b []byte) (Endpoint, error) {
-	body, err := transportkit.OpenEndpoint(b, 13, owner, endpointMagic, upEndpointMagic)
+	body, err := transportkit.OpenEndpoint(b, 13, owner, endpointMagic, tlsEndpointMagic, upEndpointMagic)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -51,6 +58,7 @@ func DecodeEndpoint(b []byte) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	e.Addrs = addrs
+	e.TLS = binary.LittleEndian.Uint32(b) == tlsEndpointMagic
 	if binary.LittleEndian.Uint32(b) == upEndpointMagic {
 		if len(rest) == 0 || rest[0] < 1 || rest[0] > 2 {
 			return Endpoint{}, fmt.Errorf("%w endpoint: no known version of upstream's protocol", transportkit.ErrBlob)

@@ -7,10 +7,8 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
 
@@ -28,32 +26,23 @@ type Pacer struct {
 	stall         time.Duration  // see gauge.stall
 	reads, writes *atomic.Uint64 // count the calls
 	gauge         *Gauge         // of conn; nil where only what a call moved counts
+	layer         *Layer         // over conn; nil for none
 
 	ReadBy, writeBy time.Time // deadlines that are set now
 	writtenAt       Mark      // of the gauge, when writeBy was set
 }
 
-// Source is what a connection is read with: a busypoll.Reader.
-type Source interface {
-	// Read waits for bytes that are due, ReadAsleep for what may never come.
-	Read(p []byte) (int, error)
-	ReadAsleep(p []byte) (int, error)
-}
-
-// Asleep is the source of a connection that is no socket.
-type Asleep struct{ net.Conn }
-
-// ReadAsleep implements Source.
-func (s Asleep) ReadAsleep(p []byte) (int, error) { return s.Read(p) }
-
-// SourceOf reads conn, and polls for so long before it sleeps.
-func SourceOf(conn net.Conn, poll time.Duration) Source {
-	if sc, ok := conn.(syscall.Conn); ok {
-		if r, err := busypoll.NewReader(sc, poll); err == nil {
-			return r
-		}
+// Secure has the pacer read and write through TLS. A nil layer changes nothing.
+func (p *Pacer) Secure(l *Layer) {
+	if l == nil {
+		return
 	}
-	return Asleep{conn}
+	if p.layer = l; p.In != nil {
+		p.In = l
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write = p.writeAll
 }
 
 // near reports whether a deadline that is set is close enough to the wanted one, which saves most
@@ -84,6 +73,13 @@ func (p *Pacer) ReadFull(b []byte, limit time.Time) error {
 // WriteAll writes and consumes bufs. It fails when stall passes without a byte, and at limit, if
 // any. After it returned nothing refers to the buffers any more.
 func (p *Pacer) WriteAll(bufs *net.Buffers, limit time.Time) error {
+	if p.layer != nil {
+		return p.layer.writeAll(bufs, limit)
+	}
+	return p.writeAll(bufs, limit)
+}
+
+func (p *Pacer) writeAll(bufs *net.Buffers, limit time.Time) error {
 	for {
 		if by := p.by(limit); !p.near(p.writeBy, by) {
 			if err := p.conn.SetWriteDeadline(by); err != nil {

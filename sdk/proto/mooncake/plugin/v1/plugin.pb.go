@@ -195,7 +195,10 @@ func (*ConfigureResponse) Descriptor() ([]byte, []int) {
 }
 
 type StartRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the process that uses the plugin is protected; none for not at all. A plugin without the
+	// capability for it does not know of it.
+	Security      *Security `protobuf:"bytes,1,opt,name=security,proto3" json:"security,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -230,6 +233,93 @@ func (*StartRequest) Descriptor() ([]byte, []int) {
 	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{4}
 }
 
+func (x *StartRequest) GetSecurity() *Security {
+	if x != nil {
+		return x.Security
+	}
+	return nil
+}
+
+// Security names the certificates of a process, as the section security of its configuration does.
+type Security struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tls or mtls.
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Paths of PEM files.
+	Ca   string `protobuf:"bytes,2,opt,name=ca,proto3" json:"ca,omitempty"`
+	Cert string `protobuf:"bytes,3,opt,name=cert,proto3" json:"cert,omitempty"`
+	Key  string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// ROLE[/NAME]=PATTERN.
+	Allow         []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Security) Reset() {
+	*x = Security{}
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Security) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Security) ProtoMessage() {}
+
+func (x *Security) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Security.ProtoReflect.Descriptor instead.
+func (*Security) Descriptor() ([]byte, []int) {
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Security) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Security) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *Security) GetCert() string {
+	if x != nil {
+		return x.Cert
+	}
+	return ""
+}
+
+func (x *Security) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Security) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
 type StartResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -238,7 +328,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[5]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +340,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[5]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +353,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{5}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 type StopRequest struct {
@@ -274,7 +364,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +376,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[6]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +389,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{6}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 type StopResponse struct {
@@ -310,7 +400,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -322,7 +412,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[7]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -335,7 +425,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{7}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 type WatchHealthRequest struct {
@@ -346,7 +436,7 @@ type WatchHealthRequest struct {
 
 func (x *WatchHealthRequest) Reset() {
 	*x = WatchHealthRequest{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +448,7 @@ func (x *WatchHealthRequest) String() string {
 func (*WatchHealthRequest) ProtoMessage() {}
 
 func (x *WatchHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[8]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +461,7 @@ func (x *WatchHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHealthRequest.ProtoReflect.Descriptor instead.
 func (*WatchHealthRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{8}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 type WatchHealthResponse struct {
@@ -384,7 +474,7 @@ type WatchHealthResponse struct {
 
 func (x *WatchHealthResponse) Reset() {
 	*x = WatchHealthResponse{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +486,7 @@ func (x *WatchHealthResponse) String() string {
 func (*WatchHealthResponse) ProtoMessage() {}
 
 func (x *WatchHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[9]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +499,7 @@ func (x *WatchHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHealthResponse.ProtoReflect.Descriptor instead.
 func (*WatchHealthResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{9}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchHealthResponse) GetState() string {
@@ -440,7 +530,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +542,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[10]
+	mi := &file_mooncake_plugin_v1_plugin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +555,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
+	return file_mooncake_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Error) GetCode() int32 {
@@ -501,8 +591,15 @@ const file_mooncake_plugin_v1_plugin_proto_rawDesc = "" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12\x10\n" +
 	"\x03api\x18\x02 \x01(\rR\x03api\"\x13\n" +
-	"\x11ConfigureResponse\"\x0e\n" +
-	"\fStartRequest\"\x0f\n" +
+	"\x11ConfigureResponse\"H\n" +
+	"\fStartRequest\x128\n" +
+	"\bsecurity\x18\x01 \x01(\v2\x1c.mooncake.plugin.v1.SecurityR\bsecurity\"j\n" +
+	"\bSecurity\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x0e\n" +
+	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x12\n" +
+	"\x04cert\x18\x03 \x01(\tR\x04cert\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12\x14\n" +
+	"\x05allow\x18\x05 \x03(\tR\x05allow\"\x0f\n" +
 	"\rStartResponse\"\r\n" +
 	"\vStopRequest\"\x0e\n" +
 	"\fStopResponse\"\x14\n" +
@@ -533,36 +630,38 @@ func file_mooncake_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_mooncake_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_mooncake_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_mooncake_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_mooncake_plugin_v1_plugin_proto_goTypes = []any{
 	(*DescribeRequest)(nil),     // 0: mooncake.plugin.v1.DescribeRequest
 	(*DescribeResponse)(nil),    // 1: mooncake.plugin.v1.DescribeResponse
 	(*ConfigureRequest)(nil),    // 2: mooncake.plugin.v1.ConfigureRequest
 	(*ConfigureResponse)(nil),   // 3: mooncake.plugin.v1.ConfigureResponse
 	(*StartRequest)(nil),        // 4: mooncake.plugin.v1.StartRequest
-	(*StartResponse)(nil),       // 5: mooncake.plugin.v1.StartResponse
-	(*StopRequest)(nil),         // 6: mooncake.plugin.v1.StopRequest
-	(*StopResponse)(nil),        // 7: mooncake.plugin.v1.StopResponse
-	(*WatchHealthRequest)(nil),  // 8: mooncake.plugin.v1.WatchHealthRequest
-	(*WatchHealthResponse)(nil), // 9: mooncake.plugin.v1.WatchHealthResponse
-	(*Error)(nil),               // 10: mooncake.plugin.v1.Error
+	(*Security)(nil),            // 5: mooncake.plugin.v1.Security
+	(*StartResponse)(nil),       // 6: mooncake.plugin.v1.StartResponse
+	(*StopRequest)(nil),         // 7: mooncake.plugin.v1.StopRequest
+	(*StopResponse)(nil),        // 8: mooncake.plugin.v1.StopResponse
+	(*WatchHealthRequest)(nil),  // 9: mooncake.plugin.v1.WatchHealthRequest
+	(*WatchHealthResponse)(nil), // 10: mooncake.plugin.v1.WatchHealthResponse
+	(*Error)(nil),               // 11: mooncake.plugin.v1.Error
 }
 var file_mooncake_plugin_v1_plugin_proto_depIdxs = []int32{
-	0, // 0: mooncake.plugin.v1.LifecycleService.Describe:input_type -> mooncake.plugin.v1.DescribeRequest
-	2, // 1: mooncake.plugin.v1.LifecycleService.Configure:input_type -> mooncake.plugin.v1.ConfigureRequest
-	4, // 2: mooncake.plugin.v1.LifecycleService.Start:input_type -> mooncake.plugin.v1.StartRequest
-	6, // 3: mooncake.plugin.v1.LifecycleService.Stop:input_type -> mooncake.plugin.v1.StopRequest
-	8, // 4: mooncake.plugin.v1.LifecycleService.WatchHealth:input_type -> mooncake.plugin.v1.WatchHealthRequest
-	1, // 5: mooncake.plugin.v1.LifecycleService.Describe:output_type -> mooncake.plugin.v1.DescribeResponse
-	3, // 6: mooncake.plugin.v1.LifecycleService.Configure:output_type -> mooncake.plugin.v1.ConfigureResponse
-	5, // 7: mooncake.plugin.v1.LifecycleService.Start:output_type -> mooncake.plugin.v1.StartResponse
-	7, // 8: mooncake.plugin.v1.LifecycleService.Stop:output_type -> mooncake.plugin.v1.StopResponse
-	9, // 9: mooncake.plugin.v1.LifecycleService.WatchHealth:output_type -> mooncake.plugin.v1.WatchHealthResponse
-	5, // [5:10] is the sub-list for method output_type
-	0, // [0:5] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	5,  // 0: mooncake.plugin.v1.StartRequest.security:type_name -> mooncake.plugin.v1.Security
+	0,  // 1: mooncake.plugin.v1.LifecycleService.Describe:input_type -> mooncake.plugin.v1.DescribeRequest
+	2,  // 2: mooncake.plugin.v1.LifecycleService.Configure:input_type -> mooncake.plugin.v1.ConfigureRequest
+	4,  // 3: mooncake.plugin.v1.LifecycleService.Start:input_type -> mooncake.plugin.v1.StartRequest
+	7,  // 4: mooncake.plugin.v1.LifecycleService.Stop:input_type -> mooncake.plugin.v1.StopRequest
+	9,  // 5: mooncake.plugin.v1.LifecycleService.WatchHealth:input_type -> mooncake.plugin.v1.WatchHealthRequest
+	1,  // 6: mooncake.plugin.v1.LifecycleService.Describe:output_type -> mooncake.plugin.v1.DescribeResponse
+	3,  // 7: mooncake.plugin.v1.LifecycleService.Configure:output_type -> mooncake.plugin.v1.ConfigureResponse
+	6,  // 8: mooncake.plugin.v1.LifecycleService.Start:output_type -> mooncake.plugin.v1.StartResponse
+	8,  // 9: mooncake.plugin.v1.LifecycleService.Stop:output_type -> mooncake.plugin.v1.StopResponse
+	10, // 10: mooncake.plugin.v1.LifecycleService.WatchHealth:output_type -> mooncake.plugin.v1.WatchHealthResponse
+	6,  // [6:11] is the sub-list for method output_type
+	1,  // [1:6] is the sub-list for method input_type
+	1,  // [1:1] is the sub-list for extension type_name
+	1,  // [1:1] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_plugin_v1_plugin_proto_init() }
@@ -576,7 +675,7 @@ func file_mooncake_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_plugin_v1_plugin_proto_rawDesc), len(file_mooncake_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
