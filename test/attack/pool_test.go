@@ -113,19 +113,27 @@ func start(t *testing.T, mode string) *pool {
 		p.rest = append(p.rest, at(3+i))
 		p.doors = append(p.doors, door{"rest", at(3 + i), s}, door{"health", at(5 + i), s}, door{"data", data[1], s})
 	}
-	for i, s := range p.segments(t) {
+	for _, s := range p.segments(t) {
 		var where struct {
 			Host string `json:"ip_or_host_name"`
 			Port int    `json:"rpc_port"`
 		}
 		_, text := p.ask(t, "GET", p.meta, "/metadata?key=mooncake/rpc_meta/"+s.Name, "")
 		require.NoError(t, json.Unmarshal([]byte(text), &where), text)
-		p.doors = append(p.doors, door{"handshake", net.JoinHostPort(where.Host, strconv.Itoa(where.Port)), p.procs[1+i]})
+		p.doors = append(p.doors, door{"handshake", net.JoinHostPort(where.Host, strconv.Itoa(where.Port)), p.of(s.Name)})
 	}
 	code, text := p.ask(t, "PUT", p.admin, "/api/v1/tenant_quotas?tenant_id=default", `{"requested_quota_bytes":33554432}`)
 	require.Equal(t, http.StatusOK, code, text)
 	p.put(t)
 	return p
+}
+
+// of returns the store that mounted a segment.
+func (p *pool) of(segment string) *cluster.Proc {
+	if strings.Contains(p.procs[1].Tail(), "name="+segment+" ") {
+		return p.procs[1]
+	}
+	return p.procs[2]
 }
 
 func (p *pool) scheme() string {
