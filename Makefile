@@ -156,6 +156,10 @@ soak: ## Simulate so many pools, with one master and with elected ones, over fau
 		awk '/^[0-9]+ passed, [0-9]+ failed$$/ {ran++; passed += $$1; failed += $$3; next} /--- FAIL|sim[a-z]*_test.go|^panic|^FAIL|^#/ {print} \
 			END {printf "%d passed, %d failed\n", passed, failed; exit ran != 2 || failed > 0}'
 
+.PHONY: attack
+attack: ## Attack pools from outside in each security mode; OUT=FILE for JSON
+	ATTACK_MODES=off,tls,mtls ATTACK_OUT='$(if $(OUT),$(abspath $(OUT)))' go test -count 1 -timeout 20m ./test/attack
+
 # CHAOSFLAGS: flags of mooncake bench chaos, and names of faults. OUT: a file for JSON.
 .PHONY: chaos
 chaos: build ## Kill and stop the processes of pools under load, and count what is lost and what is wrong; OUT=FILE for JSON

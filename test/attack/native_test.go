@@ -1,0 +1,89 @@
+package attack
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
+
+// host is that of the attacker's transport.
+type host struct{ settings security.Settings }
+
+func (host) Logger() *slog.Logger          { return slog.New(slog.DiscardHandler) }
+func (host) Report(plugin.Health)          {}
+func (h host) Security() security.Settings { return h.settings }
+
+// native reads or writes the object over transport/tcp, with the descriptor that its node published, which the
+// attacker knows.
+func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, local []byte) error {
+	t.Helper()
+	ctx := t.Context()
+	name, addr := c.place(t)
+	var d struct {
+		Ours struct {
+			Transports []struct {
+				Blob        []byte
+				Incarnation uint64
+				Regions     []struct {
+					Addr uint64
+					Key  []byte
+				}
+			}
+		} `json:"x_mooncake_go"`
+	}
+	text := c.descriptor(t, name)
+	require.NoError(t, json.Unmarshal([]byte(text), &d), text)
+	require.NotEmpty(t, d.Ours.Transports, text)
+	cfg := tcp.DefaultConfig()
+	cfg.Host = "127.0.0.1"
+	own, err := tcp.Factory().New(cfg)
+	require.NoError(t, err)
+	n, ok := own.(transport.Transport)
+	require.True(t, ok)
+	if err := n.Start(ctx, host{who.own.Settings()}); err != nil {
+		return err
+	}
+	defer func() { require.NoError(t, n.Stop(ctx)) }()
+	at := d.Ours.Transports[0]
+	path, err := n.Dial(ctx, transport.Endpoint{Blob: at.Blob, Incarnation: at.Incarnation})
+	if err != nil {
+		return err
+	}
+	defer func() { require.NoError(t, path.Close(ctx)) }()
+	id, err := path.Import(ctx, at.Regions[0].Key)
+	if err != nil {
+		return err
+	}
+	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - at.Regions[0].Addr, Deadline: time.Now().Add(20 * time.Second)}}
+	if _, err := path.Submit(ops); err != nil {
+		return err
+	}
+	done := make([]transport.Completion, 1)
+	if _, err := path.Reap(ctx, done); err != nil {
+		return err
+	}
+	if done[0].Status != transport.OK {
+		return fmt.Errorf("status %d: %w", done[0].Status, done[0].Err)
+	}
+	return nil
+}
+
+// nativeAttacks reads and writes the object without the master.
+func (c *campaign) nativeAttacks(t *testing.T, who attacker, note noter) {
+	t.Helper()
+	got := make([]byte, len(victim))
+	err := c.native(t, who, transport.Read, got)
+	note("read the object by the native protocol", string(got) != victim, "%v", err)
+	err = c.native(t, who, transport.Write, []byte(strings.Repeat("!", len(victim))))
+	note("write the object by the native protocol", c.get(t) == victim, "%v", err)
+}
