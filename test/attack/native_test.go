@@ -46,10 +46,8 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 	require.NotEmpty(t, d.Ours.Transports, text)
 	cfg := tcp.DefaultConfig()
 	cfg.Host = "127.0.0.1"
-	own, err := tcp.Factory().New(cfg)
+	n, err := tcp.Factory().New(cfg)
 	require.NoError(t, err)
-	n, ok := own.(transport.Transport)
-	require.True(t, ok)
 	if err := n.Start(ctx, host{who.own.Settings()}); err != nil {
 		return err
 	}
