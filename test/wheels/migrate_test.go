@@ -130,12 +130,16 @@ func migrate(c *check, version string) {
 	a.close(c)
 	b.close(c)
 	complete(1)
-	oursPut(c, m, object{"kept", 1, 3 << 20})
+	kept := object{"kept", 1, 3 << 20}
+	oursPut(c, m, kept)
 
 	g.do(c, closeDoor, 0)
 	answers("the master without upstream's clients")
 	complete(1)
-	require.Equal(c, object{"kept", 1, 3 << 20}.value(), oursGet(c, m, object{"kept", 1, 3 << 20}), "the pool is warm")
+	until(c, "the store says that it obeys the new master, and the pool is warm", func() bool {
+		got := oursGet(c, m, kept)
+		return got != nil && *got == *kept.value()
+	})
 	late := launchClient(c, version, nil)
 	rcs := late.call(c, map[string]any{"call": "setup", "master": m.rpc, "segment": segment, "buffer": buffer}).RCs
 	require.NotEqual(c, []int{0}, rcs, "the door is closed")
@@ -147,7 +151,8 @@ func migrate(c *check, version string) {
 	answers("the master of step 1")
 	complete(1)
 	d := startClient(c, version, m, segment)
-	d.mustGet(c, "get", []object{{"kept", 1, 3 << 20}})
+	until(c, "the store says that it obeys the new master", func() bool { return d.held(c, []object{kept}) == 1 })
+	d.mustGet(c, "get", []object{kept})
 	require.NoError(c, exec.Command("pkill", "-TERM", "-f", "--", "--master_server_address 127.0.0.1:"+rpc).Run())
 	complete(1)
 
