@@ -57,7 +57,7 @@ func (e *exam) openDoors() (names []config.Door, ports map[config.Door]int) {
 func (e *exam) security(context.Context) Result {
 	cfg := e.cfg.Security
 	if !cfg.On() {
-		return ok("security.mode is off: who reaches the ports of the role reads, changes and removes all objects")
+		return ok("security.mode is off: every machine that reaches the ports of the role can read, change and remove all objects")
 	}
 	d, err := doors.Open(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -87,7 +87,7 @@ func TestPeersWithoutTheRightCertificateAreRefused(t *testing.T) {
 	a, other := securitytest.NewAuthority(t), securitytest.NewAuthority(t)
 	master := a.Keeper(t, security.ModeMTLS, cert(security.RoleMaster, "127.0.0.1"))
 	foreignTrust := a.Keeper(t, security.ModeMTLS, securitytest.Certificate{URI: "spiffe://other/mooncake/store/a"})
-	nobody, err := security.Open(security.Settings{Mode: security.ModeTLS, Files: security.Files{CA: a.File}})
+	anonymous, err := security.Open(security.Settings{Mode: security.ModeTLS, Files: security.Files{CA: a.File}})
 	require.NoError(t, err)
 	stranger := other.Issue(t, cert(security.RoleStore))
 	stranger.CA = a.File // It trusts the master, which does not trust it.
@@ -105,7 +105,7 @@ func TestPeersWithoutTheRightCertificateAreRefused(t *testing.T) {
 		client func(net.Conn) (net.Conn, error)
 		says   string
 	}{
-		"no certificate":    {through(nobody, "127.0.0.1", security.RoleMaster), "didn't provide a certificate"},
+		"no certificate":    {through(anonymous, "127.0.0.1", security.RoleMaster), "didn't provide a certificate"},
 		"another authority": {raw(stranger), "unknown authority"},
 		"ended":             {raw(late), "expired"},
 		"only for servers": {
@@ -186,16 +186,16 @@ func TestAllowGivesIdentities(t *testing.T) {
 func TestClientsNeedNoCertificateWithModeTLS(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	master := a.Keeper(t, security.ModeTLS, cert(security.RoleMaster))
-	nobody, err := security.Open(security.Settings{Mode: security.ModeTLS, Files: security.Files{CA: a.File}})
+	anonymous, err := security.Open(security.Settings{Mode: security.ModeTLS, Files: security.Files{CA: a.File}})
 	require.NoError(t, err)
-	seen, serverErr, clientErr := meet(t, master, through(nobody, "h", security.RoleMaster))
+	seen, serverErr, clientErr := meet(t, master, through(anonymous, "h", security.RoleMaster))
 	require.NoError(t, serverErr)
 	require.NoError(t, clientErr)
 	_, err = master.Peer(seen)
 	require.ErrorIs(t, err, security.ErrNoIdentity)
 	require.NoError(t, master.CanServe())
-	require.ErrorContains(t, nobody.CanServe(), "needs a certificate and its key")
-	_, serverErr, _ = meet(t, nobody, through(nobody, "h", security.RoleMaster))
+	require.ErrorContains(t, anonymous.CanServe(), "needs a certificate and its key")
+	_, serverErr, _ = meet(t, anonymous, through(anonymous, "h", security.RoleMaster))
 	require.ErrorContains(t, serverErr, "needs a certificate and its key")
 }
 
