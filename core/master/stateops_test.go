@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,22 +131,43 @@ func (s *state) put(rt *rapid.T) {
 			rt.Fatalf("put of %s without an allocator", it.Key)
 		}
 	}
-	old := s.groups[name{tenant, group}]
-	had := group != "" && s.hasMembers(tenant, group)
+	had := s.groupsBefore(tenant, group, cfg.Upsert, before)
 	s.replaced(rt, before, items, got)
-	vague := had && !s.hasMembers(tenant, group)
+	var left time.Duration
+	for g, old := range had {
+		if !s.hasMembers(tenant, g) {
+			left = max(left, time.Until(old[0]), time.Until(old[1])) + time.Millisecond
+		}
+	}
 	for i, it := range items {
 		if got[i].Err == nil {
 			s.enter(rt, name{tenant, it.Key}, c, &items[i], cfg, before[it.Key], got[i].Value)
 		}
 	}
-	if vague {
-		// Whether the group's last old member went before the first new one came depends on the
+	if left > 0 {
+		// Whether a group's last old member went before the first new one came depends on the
 		// order within the call. With the old protection over it makes no difference.
-		left := max(time.Until(old[0]), time.Until(old[1]), 0) + time.Millisecond
 		s.vague = now.Add(left)
 		s.wait(rt, left)
 	}
+}
+
+// groupsBefore returns the groups with members that a put may add to: its own, and that of an object that an upsert
+// replaces.
+func (s *state) groupsBefore(tenant model.Tenant, group string, upsert bool, before map[string]*thing) map[string]*[2]time.Time {
+	had := map[string]*[2]time.Time{}
+	note := func(g string) {
+		if g != "" && s.hasMembers(tenant, g) {
+			had[g] = s.groups[name{tenant, g}]
+		}
+	}
+	note(group)
+	for _, old := range before {
+		if upsert && old != nil {
+			note(old.group)
+		}
+	}
+	return had
 }
 
 func (s *state) hasMembers(tenant model.Tenant, group string) bool {
@@ -188,7 +210,7 @@ func (s *state) enter(rt *rapid.T, n name, c int, it *model.PutItem, cfg model.R
 		}
 	}
 	if old != nil && cfg.Upsert {
-		x.hard = x.hard || old.hard
+		x.hard, x.group = x.hard || old.hard, cmp.Or(x.group, old.group)
 		if cfg.SoftPin.Action == model.SoftPinPreserve && old.pinEnd.After(x.since) {
 			x.pinEnd = old.pinEnd
 		}
