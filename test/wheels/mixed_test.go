@@ -206,7 +206,7 @@ func load(c *check, members []string) {
 	var before held
 	if !control {
 		startStore(c, m)
-		before = m.held(c)
+		before = m.steady(c)
 	}
 	clients := startClients(c, members, m)
 	limit := loadTime(c)
@@ -244,11 +244,11 @@ func load(c *check, members []string) {
 		u.kill()
 	}
 	var after held
+	defer func() { c.notef("before %+v, after %+v", before, after) }()
 	until(c, "the master lets go of what clients cost", func() bool {
 		after = m.held(c)
 		return after.goroutines <= before.goroutines && after.files <= before.files && after.heap < before.heap+heapGrowth
 	})
-	c.notef("before %+v, after %+v", before, after)
 }
 
 // heapGrowth is how much more memory the master may have in use after a load: it remembers why objects went. A load has more
@@ -257,6 +257,22 @@ const heapGrowth = 48 << 20
 
 // held is what a process has in use.
 type held struct{ goroutines, files, heap int }
+
+// steady is held once a store that has just started has all its connections: the counts are the same in several looks.
+func (m *master) steady(t testing.TB) (h held) {
+	t.Helper()
+	same := 0
+	until(t, "the connections of the store are there", func() bool {
+		was := h
+		if h = m.held(t); h.goroutines != was.goroutines || h.files != was.files {
+			same = 0
+		}
+		same++
+		time.Sleep(100 * time.Millisecond)
+		return same > 15
+	})
+	return h
+}
 
 // held is what the master has in use after a collection of garbage.
 func (m *master) held(t testing.TB) (h held) {
