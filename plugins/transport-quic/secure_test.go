@@ -52,7 +52,7 @@ func TestCertificatesOfTheProcess(t *testing.T) {
 	mem, key := served(t, server, 1<<20)
 	for role, words := range map[security.Role]string{
 		security.RoleClient: "", security.RoleStore: "", security.RoleMaster: "",
-		security.RoleOperator: "do not accept", security.RoleReader: "do not accept",
+		security.RoleOperator: "certificate", security.RoleReader: "certificate", // Refused while it connects, or right after.
 	} {
 		t.Run(string(role), func(t *testing.T) {
 			p, id := dialled(t, begin(t, plainConfig(), ofProcess(t, a, role)), server.Endpoint(), key)
