@@ -53,7 +53,7 @@ func runSeeds(t *testing.T, name string, run func(*testing.T, uint64, *totals)) 
 	first, passed, failed := number(simFirst, 1), 0, 0
 	seeds := number(simSeeds, 15)
 	if raceDetector {
-		seeds = min(seeds, 5)
+		seeds = min(seeds, 3)
 	}
 	for seed := first; seed < first+seeds; seed++ {
 		if t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
