@@ -237,7 +237,7 @@ func (c *campaign) knock(t *testing.T) {
 	if c.mode == "mtls" {
 		peers["an expired certificate"] = issue(c.dir, "ended", long, id)
 		peers["a certificate of another authority"] = issue(other, "stranger", time.Now(), id)
-		peers["a certificate without an identity"] = issue(c.dir, "nobody", time.Now())
+		peers["a certificate without an identity"] = issue(c.dir, "unnamed", time.Now())
 		id.Role = security.RoleReader
 		peers["a certificate of the wrong role"] = issue(c.dir, "reads", time.Now(), id)
 	}

@@ -28,7 +28,7 @@ import (
 )
 
 // victim is the object that the attacks are about.
-const victim = "the bytes of the object that nobody else may read or change"
+const victim = "the bytes of an object that only its pool may read or change"
 
 // pool is a master with a metadata service and two stores.
 type pool struct {
