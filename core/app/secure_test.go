@@ -1,38 +1,19 @@
 package app
 
 import (
-	"bytes"
 	"crypto/rand"
 	"log/slog"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
 )
-
-// lines is a log that a test reads.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestNodesOverMTLS: a store and a client with security.mode mtls move objects; a node without a certificate,
 // or with one of another authority, which may ask the plaintext master of this test, gets none.
@@ -44,7 +25,7 @@ func TestNodesOverMTLS(t *testing.T) {
 		return config.Security{Mode: "mtls", CA: f.CA, Cert: f.Cert, Key: f.Key, Plaintext: []string{"rpc"}}
 	}
 	master := localMaster(t)
-	var log lines
+	var log logbuf.Buffer
 	open := func(sec config.Security, size config.Size) (*Node, error) {
 		cfg := nodeSettings(t, master, func(s *config.Store) { s.GlobalSegmentSize, s.MaxWaitTime = size, 0 })
 		cfg.Security = sec

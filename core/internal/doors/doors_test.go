@@ -18,29 +18,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// logged is a log that a test reads while others write.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 func section(f security.Files, mode security.Mode, plaintext ...string) config.Security {
 	return config.Security{Mode: string(mode), CA: f.CA, Cert: f.Cert, Key: f.Key, Plaintext: plaintext}
@@ -113,7 +96,7 @@ func roundTrip(t *testing.T, c net.Conn) {
 
 func TestADoorTakesPeersWithIdentities(t *testing.T) {
 	a := securitytest.NewAuthority(t)
-	var log logged
+	var log logbuf.Buffer
 	master := open(t, section(a.Issue(t, certificate(security.RoleMaster)), security.ModeMTLS), &log)
 	store := open(t, section(a.Issue(t, certificate(security.RoleStore)), security.ModeMTLS), io.Discard)
 	addr := echo(t, master, config.DoorRPC)
@@ -129,7 +112,7 @@ func TestADoorTakesPeersWithIdentities(t *testing.T) {
 
 func TestAConnectionWithoutTLSIsRefusedAtItsFirstBytes(t *testing.T) {
 	a := securitytest.NewAuthority(t)
-	var log logged
+	var log logbuf.Buffer
 	d := open(t, section(a.Issue(t, certificate(security.RoleMaster)), security.ModeMTLS), &log)
 	addr := echo(t, d, config.DoorAdmin)
 	for _, c := range []struct{ send, answer string }{
@@ -163,7 +146,7 @@ func TestAConnectionWithoutTLSIsRefusedAtItsFirstBytes(t *testing.T) {
 
 func TestPeersWithoutTheRightCertificateAreRefused(t *testing.T) {
 	a, other := securitytest.NewAuthority(t), securitytest.NewAuthority(t)
-	var log logged
+	var log logbuf.Buffer
 	d := open(t, section(a.Issue(t, certificate(security.RoleMaster)), security.ModeMTLS), &log)
 	addr := echo(t, d, config.DoorRPC)
 	for i, c := range []*tls.Config{
@@ -271,7 +254,7 @@ func TestHTTPOverADoor(t *testing.T) {
 
 func TestDoorsThatStayPlaintext(t *testing.T) {
 	a := securitytest.NewAuthority(t)
-	var log logged
+	var log logbuf.Buffer
 	d := open(t, section(a.Issue(t, certificate(security.RoleMaster)), security.ModeMTLS, "health"), &log)
 	addr := echo(t, d, config.DoorHealth)
 	c, err := d.Dialer(config.DoorHealth, new(net.Dialer).DialContext)(t.Context(), "tcp", addr)
@@ -289,7 +272,7 @@ func TestDoorsThatStayPlaintext(t *testing.T) {
 
 func TestModeOffWarnsOnceWhereOthersReachIt(t *testing.T) {
 	for host, lines := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
-		var log logged
+		var log logbuf.Buffer
 		d := open(t, config.Security{}, &log)
 		for range 3 {
 			ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", host)

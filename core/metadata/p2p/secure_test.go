@@ -1,11 +1,9 @@
 package p2p_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,31 +11,14 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/p2p"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
 )
 
-// logged is a log that a test reads.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func doorsOf(t *testing.T, a *securitytest.Authority, role security.Role, log *logged) *doors.Doors {
+func doorsOf(t *testing.T, a *securitytest.Authority, role security.Role, log *logbuf.Buffer) *doors.Doors {
 	t.Helper()
 	f := a.Issue(t, securitytest.Certificate{Role: role, Name: "a"})
 	d, err := doors.Open(config.Security{Mode: "mtls", CA: f.CA, Cert: f.Cert, Key: f.Key}, slog.New(slog.NewTextHandler(log, nil)))
@@ -48,7 +29,7 @@ func doorsOf(t *testing.T, a *securitytest.Authority, role security.Role, log *l
 // TestHandshakeOverTLS: with security.mode the daemon speaks to nodes of the pool only, and each refusal is
 // clear on the side that asks and logged by the daemon.
 func TestHandshakeOverTLS(t *testing.T) {
-	var log logged
+	var log logbuf.Buffer
 	a, other := securitytest.NewAuthority(t), securitytest.NewAuthority(t)
 	d, at := listen(t, p2p.DaemonOptions{Doors: doorsOf(t, a, security.RoleStore, &log)})
 	d.SetNotifyHandler(func(context.Context, metadata.Notification) error { return nil })
