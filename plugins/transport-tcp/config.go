@@ -15,7 +15,9 @@ type Config struct {
 	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are needed.
 	ConnectionsPerPeer int `json:"connections_per_peer"`
 	// ConnectionsFar is what takes the place of ConnectionsPerPeer, where it is more, for a peer
-	// with round trips of 5 ms or more, while its link is not full.
+	// with round trips of 5 ms or more, while its link is not full. With TLS it takes that place for
+	// every peer, but for one connection at most for every two processors: records are sealed and
+	// opened by the goroutines of their connection.
 	ConnectionsFar int `json:"connections_far"`
 	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one peer.
 	MaxConnections        int `json:"max_connections"`
@@ -103,6 +105,11 @@ func settingsOf(c Config) settings {
 		BusyPoll:              time.Duration(c.BusyPoll),
 		Upstream:              c.Upstream == nil || *c.Upstream,
 	}
+}
+
+// sealing returns how many connections a path over TLS may have, on so many processors.
+func (s *settings) sealing(procs int) int {
+	return max(s.ConnectionsPerPeer, min(s.ConnectionsFar, procs/2))
 }
 
 // leastRate is what the slowest link moves that is of use, in bytes per second. A peer that sends a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,9 @@ type path struct {
 func newPath(n *node, peer frame.Endpoint) *path {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &path{n: n, peer: peer, ctx: ctx, cancel: cancel, maxConns: n.cfg.ConnectionsPerPeer}
+	if n.trust.on() {
+		p.maxConns = n.cfg.sealing(runtime.GOMAXPROCS(0))
+	}
 	if peer.Upstream != 0 {
 		p.maxConns = min(p.maxConns, upstream.MaxConnections)
 	}

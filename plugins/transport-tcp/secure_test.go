@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,6 +109,17 @@ func TestManyBatchesOverTLS(t *testing.T) {
 		require.Equal(t, want[:span], local[:span])
 		copy(local, want)
 	}
+}
+
+// TestMoreConnectionsSealOnMoreProcessors bounds the pool of a path by the processors.
+func TestMoreConnectionsSealOnMoreProcessors(t *testing.T) {
+	for _, c := range []struct{ procs, near, far, want int }{{2, 4, 16, 4}, {8, 4, 16, 4}, {16, 4, 16, 8}, {64, 4, 16, 16}, {64, 4, 2, 4}, {64, 1, 1, 1}} {
+		s := settings{Config: Config{ConnectionsPerPeer: c.near, ConnectionsFar: c.far}}
+		require.Equal(t, c.want, s.sealing(c.procs), "%+v", c)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
+	require.Equal(t, 4, newPair(t, 4096).path.maxConns)
+	require.Equal(t, 8, securePair(t, 4096).path.maxConns)
 }
 
 // both writes a file with the certificates of two authorities.
