@@ -26,6 +26,10 @@ type container struct {
 	ReadinessProbe *probe `yaml:"readinessProbe"`
 	LivenessProbe  *probe `yaml:"livenessProbe"`
 	Resources      struct{ Limits map[string]string }
+	VolumeMounts   []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+	} `yaml:"volumeMounts"`
 }
 
 type source struct {
@@ -52,6 +56,7 @@ type port struct {
 type probe struct {
 	TCPSocket *struct{ Port string }       `yaml:"tcpSocket"`
 	HTTPGet   *struct{ Path, Port string } `yaml:"httpGet"`
+	Exec      *struct{ Command []string }
 }
 
 type pod struct {
@@ -67,6 +72,15 @@ type pod struct {
 		}
 		InitContainers []container `yaml:"initContainers"`
 		Containers     []container
+		Volumes        []volume
+	}
+}
+
+type volume struct {
+	Name   string
+	Secret *struct {
+		SecretName string `yaml:"secretName"`
+		Optional   bool
 	}
 }
 
@@ -83,6 +97,10 @@ type manifest struct {
 		Selector    selector
 		Ports       []port
 		Template    pod
+		SecretName  string   `yaml:"secretName"` // of a Certificate, as what follows
+		URIs        []string `yaml:"uris"`
+		IsCA        bool     `yaml:"isCA"`
+		Usages      []string
 		Roles       []struct {
 			Name         string
 			Replicas     int
@@ -135,12 +153,13 @@ type deployment struct {
 	containers map[string]container
 	maps       map[string]map[string]string // the ConfigMaps
 	services   []string
+	secrets    map[string]string // of the volumes of each container, by the path of the mount
 }
 
 // deployed sorts objects, after a check that those that name others name some that are there.
 func deployed(t *testing.T, all []manifest) deployment {
 	t.Helper()
-	d := deployment{containers: map[string]container{}, maps: map[string]map[string]string{}}
+	d := deployment{containers: map[string]container{}, maps: map[string]map[string]string{}, secrets: map[string]string{}}
 	var pods []pod
 	for _, m := range all {
 		switch m.Kind {
@@ -152,6 +171,12 @@ func deployed(t *testing.T, all []manifest) deployment {
 			p := m.Spec.Template
 			for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 				d.containers[c.Name] = c
+				for _, m := range c.VolumeMounts {
+					at := slices.IndexFunc(p.Spec.Volumes, func(v volume) bool { return v.Name == m.Name })
+					if at >= 0 && p.Spec.Volumes[at].Secret != nil {
+						d.secrets[c.Name+":"+m.MountPath] = p.Spec.Volumes[at].Secret.SecretName
+					}
+				}
 			}
 			require.NotNil(t, p.Spec.EnableServiceLinks, m.Metadata.Name)
 			assert.False(t, *p.Spec.EnableServiceLinks)

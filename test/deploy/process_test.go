@@ -33,7 +33,11 @@ type site struct {
 	hosts []string
 	ports map[string]string
 	pod   string // the name of the next one
+	tls   string // the folder in place of tlsFolder, empty for none
 }
+
+// tlsFolder is where containers have their certificates.
+const tlsFolder = "/etc/mooncake/tls"
 
 var number = regexp.MustCompile(`\b(50051|9003|8080|8088|9300|2379)\b`)
 
@@ -55,6 +59,9 @@ func (s *site) move(t *testing.T, ports ...string) {
 func (s *site) addresses(text string) string {
 	for _, h := range s.hosts {
 		text = regexp.MustCompile(regexp.QuoteMeta(h)+`:(\d)`).ReplaceAllString(text, "127.0.0.1:${1}")
+	}
+	if s.tls != "" {
+		text = strings.ReplaceAll(text, tlsFolder, s.tls)
 	}
 	return number.ReplaceAllStringFunc(text, func(p string) string { return s.ports[p] })
 }
@@ -152,7 +159,7 @@ func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
 	if pr == nil {
 		return
 	}
-	ask := func() error { return s.ask(t.Context(), c, pr) }
+	ask := func() error { return s.ask(t.Context(), c, pr, p.cmd.Env) }
 	var last error
 	require.Eventually(t, func() bool {
 		select {
@@ -167,9 +174,22 @@ func (s *site) passes(t *testing.T, p *process, c container, pr *probe) {
 	require.NoError(t, last, c.Name)
 }
 
-func (s *site) ask(ctx context.Context, c container, pr *probe) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+func (s *site) ask(ctx context.Context, c container, pr *probe, env []string) error {
+	limit := time.Second
+	if pr.Exec != nil {
+		limit = 10 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if pr.Exec != nil {
+		cmd := exec.CommandContext(ctx, filepath.Join(root, pr.Exec.Command[0]), pr.Exec.Command[1:]...)
+		cmd.Env = append(env, "MOONCAKE_MASTER=127.0.0.1:"+s.local("50051"), "MOONCAKE_MASTER_METRICS_PORT="+s.local("9003")) // The ports are others here.
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	}
 	if pr.TCPSocket != nil {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+s.probed(c, pr.TCPSocket.Port))
 		if err == nil {
