@@ -80,10 +80,14 @@ func (c *cells) next() uint32 {
 	return 0
 }
 
-// rank takes over a new order of the cells, given the number of objects.
-func (c *cells) rank(o *odds, live uint64) {
-	c.youngest = o.ages.bucket(uint32(min(live/64, 1<<30)))
-	c.grace = max(o.ages.period(c.youngest), live/4)
+// fit adapts where objects start, and the grace, to their number.
+func (c *cells) fit(a *ages, live uint64) {
+	c.youngest = a.bucket(uint32(min(live/64, 1<<30)))
+	c.grace = max(a.period(c.youngest), live/4)
+}
+
+// rank takes over a new order of the cells.
+func (c *cells) rank(o *odds) {
 	c.filled = [len(c.filled)]uint64{}
 	for r, x := range o.order {
 		cell := int(uint32(x))

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
 // TestGhosts compares with a map. No set overflows here, so nothing may be lost or made up.
@@ -134,4 +136,19 @@ func TestAges(t *testing.T) {
 		}
 	}
 	assert.Equal(t, buckets-1, a.bucket(math.MaxUint32))
+}
+
+// TestCellsAreWeighedForEvictionsAlone gates the cost of a cache that evicts nothing.
+func TestCellsAreWeighedForEvictionsAlone(t *testing.T) {
+	p := newProbe(t)
+	was := p.cells.cellAt
+	for id := evict.ID(1); id <= 20*minWeigh; id++ {
+		p.record(page(id, 0))
+	}
+	require.True(t, p.stale)
+	require.Equal(t, was, p.cells.cellAt)
+	_, err := p.p.Propose(t.Context(), make([]evict.Candidate, 0, 1), 1)
+	require.NoError(t, err)
+	require.False(t, p.stale)
+	require.NotEqual(t, was, p.cells.cellAt)
 }

@@ -106,7 +106,7 @@ func (s *samples) drop(at uint32) {
 	s.slots[at] = 0
 }
 
-// learner decides which uses are sampled and when the odds are computed anew. Periods are in uses.
+// learner decides which uses are sampled and when the cells are weighed anew. Periods are in uses.
 type learner struct {
 	samples samples
 	odds    odds
@@ -146,7 +146,7 @@ func (l *learner) watch(s *state, time uint64) {
 }
 
 // learn takes in what the samples show, given the number of objects in the cache, and reports
-// whether the odds were computed anew.
+// whether it is time to weigh the cells anew.
 func (l *learner) learn(now, live uint64) bool {
 	for b := range buckets - 1 {
 		if now >= l.passAt[b] {
@@ -161,7 +161,6 @@ func (l *learner) learn(now, live uint64) bool {
 	if now < l.weighAt {
 		return false
 	}
-	l.odds.weigh()
 	l.rate = 1 << bits.Len64(live*sampleSpan/sampleRing)
 	l.weighAt = now + min(max(minWeigh, live/8), max(4*tick, now/8)) // often in the beginning
 	return true

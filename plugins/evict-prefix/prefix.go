@@ -51,6 +51,7 @@ type order struct {
 	requests requests
 	ghosts   ghosts
 	learner  learner
+	stale    bool // the order of the cells is due to be computed anew, before it is used next
 }
 
 func newPolicy() evict.Policy {
@@ -61,8 +62,8 @@ func newOrder(s *objects) *order {
 	o := &order{set: s, ghosts: newGhosts(), learner: newLearner()}
 	o.cells.init(s)
 	o.requests.init(s)
-	o.learner.odds.weigh()
-	o.cells.rank(&o.learner.odds, 0)
+	o.cells.fit(&o.learner.odds.ages, 0)
+	o.weigh()
 	return o
 }
 
@@ -106,6 +107,9 @@ func (o *order) use(at uint32, ev *evict.Event, ranked bool) {
 // Next implements ranked.Order. Pages of open requests and retained objects go when nothing else is
 // left.
 func (o *order) Next() uint32 {
+	if o.stale {
+		o.weigh()
+	}
 	if at := o.cells.next(); at != 0 {
 		return at
 	}
@@ -170,10 +174,18 @@ func (o *order) age() {
 		}
 	}
 	o.cells.grow(o.now, &o.learner.odds.ages)
-	if o.learner.learn(o.now, o.set.Len()) {
-		o.ghosts.fit(o.set.Len())
-		o.cells.rank(&o.learner.odds, o.set.Len())
+	if live := o.set.Len(); o.learner.learn(o.now, live) {
+		o.ghosts.fit(live)
+		o.cells.fit(&o.learner.odds.ages, live)
+		o.stale = true
 	}
+}
+
+// weigh orders the cells by the odds of now. A cache that evicts nothing does not need it.
+func (o *order) weigh() {
+	o.learner.odds.weigh()
+	o.cells.rank(&o.learner.odds)
+	o.stale = false
 }
 
 // keyOf returns what an object is recognised by.
