@@ -26,7 +26,10 @@ MASTER_SECURITY: dict[str, str] = {}
 
 
 def secure(mode: str, program: Path, folder: Path) -> None:
-    """Gives every process that starts from now on, and the library in this one, a security mode and certificates."""
+    """Gives every process that starts from now on, and the library in this one, a security mode and certificates.
+
+    Health and metadata stay plaintext, as tests read them by urllib.
+    """
     subprocess.run([program, "certs", "try", folder], check=True, timeout=WAIT_S, capture_output=True)
 
     def certificate(role: str) -> dict[str, str]:
@@ -35,7 +38,10 @@ def secure(mode: str, program: Path, folder: Path) -> None:
             "MOONCAKE_SECURITY_KEY": str(folder / f"{role}-key.pem"),
         }
 
-    PATIENT.update(MOONCAKE_SECURITY_MODE=mode, MOONCAKE_SECURITY_CA=str(folder / "ca.pem"), **certificate("store"))
+    PATIENT.update(
+        MOONCAKE_SECURITY_MODE=mode, MOONCAKE_SECURITY_CA=str(folder / "ca.pem"), **certificate("store"),
+        MOONCAKE_SECURITY_PLAINTEXT="health,metadata",
+    )  # fmt: skip
     MASTER_SECURITY.update(certificate("master"))
     os.environ.update(PATIENT)
 
