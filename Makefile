@@ -72,7 +72,7 @@ test-all: test-long test-rest ## Run what make test leaves out: long tests, the 
 
 # What neither make test nor the long tests are: CI runs both at once with MOONCAKE_TEST_LONG=1 make test.
 .PHONY: test-rest
-test-rest: test-examples-python test-race test-python-asan test-python-torch test-rdma
+test-rest: test-examples-python test-race test-python-mtls test-python-asan test-python-torch test-rdma
 
 .PHONY: test-long
 test-long: setup-tests # the tests that make test skips because they take long
@@ -109,6 +109,11 @@ test-wheel: wheel ## Install the wheels into bare systems for x86-64 and arm64 a
 test-python: setup-python $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
+
+.PHONY: test-python-mtls
+test-python-mtls: setup-tests $(TOOLS)/python/.stamp ## Run the Python tests of stores, engines and their users, with certificates
+	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
+	MOONCAKE_TEST_SECURITY=mtls $(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider $(addprefix sdk/python/tests/,store engine consumers) $(PYTESTFLAGS)
 
 .PHONY: test-python-torch
 test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, with PyTorch where the system has it

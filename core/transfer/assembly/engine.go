@@ -102,7 +102,18 @@ func (e *Engine) allow(m plugin.Manifest) error {
 	case m.Name == string(config.DoorRDMA):
 		door, because = config.DoorRDMA, "the transport rdma trusts its fabric: whoever sends packets there reads and writes memory"
 	}
-	return e.Doors.Allow(door, because)
+	err := e.Doors.Allow(door, because)
+	if err != nil && door == config.DoorRDMA && !e.hasRDMA() {
+		// Engines ask for rdma whatever the machine has: then another transport takes its place.
+		return errs.New(errs.UnavailableInCurrentStatus, "transport rdma", "this machine has no RDMA device that it could use; with one, %v", err)
+	}
+	return err
+}
+
+// hasRDMA reports whether the machine has a device that the configuration does not exclude.
+func (e *Engine) hasRDMA() bool {
+	c, err := e.Devices.Choice()
+	return err != nil || len(c.Devices) > 0
 }
 
 // security is what transports get of the protection of this process.

@@ -3,6 +3,7 @@ package assembly
 import (
 	"bytes"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,7 +35,7 @@ func TestWhatMayMoveObjects(t *testing.T) {
 	files := a.Issue(t, securitytest.Certificate{Role: security.RoleStore, Name: "a"})
 	for name, c := range map[string]struct {
 		mode       string
-		transport  string
+		transport  string // several are separated by spaces
 		plaintext  []string
 		says, gets string
 	}{
@@ -47,12 +48,19 @@ func TestWhatMayMoveObjects(t *testing.T) {
 		"without it, another door":  {mode: "mtls", transport: "old", plaintext: []string{"rdma"}, says: "name data in security.plaintext"},
 		"without it, and named":     {mode: "mtls", transport: "old", plaintext: []string{"data"}},
 		"rdma":                      {mode: "mtls", transport: "rdma", says: "name rdma in security.plaintext"},
+		"rdma, without a device":    {mode: "mtls", transport: "rdma tcp", gets: "mtls"},
 		"rdma, named":               {mode: "mtls", transport: "rdma", plaintext: []string{"rdma"}, gets: "mtls"},
 		"rdma where all of data is": {mode: "mtls", transport: "rdma", plaintext: []string{"data"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(c.transport, " ") {
+				choice, err := topology.NewChooser(settings(t, nil).Store, slog.New(slog.DiscardHandler)).Choice()
+				if require.NoError(t, err); len(choice.Devices) > 0 {
+					t.Skip("the machine has an RDMA device")
+				}
+			}
 			cfg := settings(t, func(cfg *config.Config) {
-				cfg.Store.Transports = []string{c.transport}
+				cfg.Store.Transports = strings.Fields(c.transport)
 				cfg.Security = config.Security{Mode: c.mode, CA: files.CA, Cert: files.Cert, Key: files.Key, Plaintext: c.plaintext}
 			})
 			var text bytes.Buffer

@@ -27,7 +27,7 @@ sys.path.insert(0, str(TESTS))
 if not os.environ.get("MOONCAKE_TEST_INSTALLED"):
     sys.path.insert(0, str(PACKAGE_ROOT))
 
-from processes import PATIENT, WAIT_S, LocalService, Master, Node, Process, clean_environment
+from processes import PATIENT, WAIT_S, LocalService, Master, Node, Process, clean_environment, secure
 
 try:
     from hypothesis import HealthCheck, settings
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 GIVEN_PROGRAMS = os.environ.get("MOONCAKE_TEST_PROGRAMS")
 INSTALLED = bool(os.environ.get("MOONCAKE_TEST_INSTALLED"))
 LONG = bool(os.environ.get("MOONCAKE_TEST_LONG"))
+SECURITY = os.environ.get("MOONCAKE_TEST_SECURITY")
+"""The security mode of all processes; their certificates are made for the run."""
 UPSTREAM_PYTHON = os.environ.get("MOONCAKE_UPSTREAM_PYTHON")
 """A Python with upstream's wheel, to compare with; see test/interop/doc.go."""
 for name in [n for n in os.environ if n not in clean_environment()]:
@@ -106,6 +108,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for alias in ("mooncake_master", "mooncake_client"):
         (folder / alias).symlink_to("mooncake")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def security(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Sets the security mode of the run, where it has one."""
+    if SECURITY:
+        secure(SECURITY, request.getfixturevalue("programs") / "mooncake", tmp_path_factory.mktemp("certificates"))
 
 
 # What was read is leased whatever happens on the machine between two lines of a test.

@@ -21,6 +21,31 @@ PATIENT = {"MOONCAKE_STORE_MASTER_DOWN_TIMEOUT": "60s"}
 which stores call it down, and fail. One that was killed is found out at once, by its closed port."""
 
 
+MASTER_SECURITY: dict[str, str] = {}
+"""The certificate of masters, where the run has a security mode: PATIENT has that of all others."""
+
+
+def secure(mode: str, program: Path, folder: Path) -> None:
+    """Gives every process that starts from now on, and the library in this one, a security mode and certificates.
+
+    Health and metadata stay plaintext, as tests read them by urllib.
+    """
+    subprocess.run([program, "certs", "try", folder], check=True, timeout=WAIT_S, capture_output=True)
+
+    def certificate(role: str) -> dict[str, str]:
+        return {
+            "MOONCAKE_SECURITY_CERT": str(folder / f"{role}.pem"),
+            "MOONCAKE_SECURITY_KEY": str(folder / f"{role}-key.pem"),
+        }
+
+    PATIENT.update(
+        MOONCAKE_SECURITY_MODE=mode, MOONCAKE_SECURITY_CA=str(folder / "ca.pem"), **certificate("store"),
+        MOONCAKE_SECURITY_PLAINTEXT="health,metadata",
+    )  # fmt: skip
+    MASTER_SECURITY.update(certificate("master"))
+    os.environ.update(PATIENT)
+
+
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without settings of a pool but those of PATIENT, and with extra."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MOONCAKE_", "MC_"))}
@@ -182,7 +207,7 @@ class Master:
                 "--metrics_host=127.0.0.1", f"--metrics_port={self.metrics_port}", "--enable_http_metadata_server",
                 "--http_metadata_server_host=127.0.0.1", f"--http_metadata_server_port={self.metadata_port}", *self._flags,
             ],
-            self._cwd,
+            self._cwd, MASTER_SECURITY,
         )  # fmt: skip
         try:
             p.wait_line("master is serving")
