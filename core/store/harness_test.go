@@ -195,6 +195,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
 	cfg := client.DefaultConfig()
+	sealForTest(p.t, &cfg)
 	if o.client != nil {
 		o.client(&cfg)
 	}

@@ -42,6 +42,11 @@ type Item struct {
 	want     []store.Fragment  // the caller's memory
 
 	object    model.Object
+	plain     uint64           // size of the value; that of the object without a seal
+	asked     int              // bytes that the caller reads
+	trailer   []byte           // of a sealed object, the last of the fragments; nil where nothing is to be opened
+	forged    bool             // a replica could not be opened
+	raw       bool             // the object itself is to be read, not its value
 	fragments []store.Fragment // what to read of the object
 	whole     bool             // fragments are the whole object, in order
 	cover     cover            // of ranges that are verified
@@ -94,7 +99,7 @@ func (it *Item) Size() int {
 	if !it.ok {
 		return 0
 	}
-	return int(it.object.Size)
+	return int(it.plain)
 }
 
 // Read returns the number of bytes of the ranges that were read, 0 after an error.
@@ -102,7 +107,7 @@ func (it *Item) Read() int {
 	if it.Err != nil {
 		return 0
 	}
-	return fragment.Bytes(it.fragments)
+	return it.asked
 }
 
 // Bytes returns an object that was read into memory of the client, nil after an error.
@@ -110,7 +115,7 @@ func (it *Item) Bytes() []byte {
 	if !it.ok {
 		return nil
 	}
-	return it.mem[:it.object.Size]
+	return it.mem[:it.plain]
 }
 
 // Buffer holds an object that was read, until it is released.
@@ -147,37 +152,53 @@ func (it *Item) Lent() (store.Lent, error) {
 // touched, and is never used again.
 func (it *Item) replaceMemory() {
 	it.buffer = nil
-	it.mem = make([]byte, it.object.Size)
+	it.mem = make([]byte, it.plain)
+	if it.trailer != nil {
+		it.trailer = make([]byte, len(it.trailer))
+	}
 	it.one[0] = store.Fragment{Mem: it.mem}
 	it.fragments = it.one[:]
+	if it.trailer != nil {
+		it.addTrailer(make([]byte, len(it.trailer)))
+	}
 	it.restart()
 }
 
 // place chooses what to read of the object, and where to.
-func (r *Reader) place(it *Item) error {
-	o := &it.object
+func (c *Call) place(it *Item) error {
+	it.plain, it.trailer, it.forged = it.object.Size, nil, false
+	if c.r.Seal == nil || it.raw {
+		return c.placeValue(it)
+	}
+	return c.placeSealed(it)
+}
+
+// placeValue chooses what to read of the value.
+func (c *Call) placeValue(it *Item) error {
+	o, r := &it.object, c.r
 	if it.Owner != Caller {
 		if o.Size > r.Config.MaxObjectSize {
 			return errs.New(errs.BufferOverflow, "", "the object has %s, more than the bound of %s", memory.Human(o.Size), memory.Human(r.Config.MaxObjectSize))
 		}
-		if uint64(len(it.mem)) != o.Size {
+		if uint64(len(it.mem)) != it.plain {
 			r.allocate(it)
 		}
 		it.one[0] = store.Fragment{Mem: it.mem}
-		it.fragments, it.whole = it.one[:], true
+		it.fragments, it.whole, it.asked = it.one[:], true, int(it.plain)
 		return nil
 	}
 	if it.Ranges != nil {
-		it.fragments = it.Ranges(o.Size)
-		it.whole = fragment.Covers(it.fragments, o.Size)
+		it.fragments = it.Ranges(it.plain)
+		it.asked = fragment.Bytes(it.fragments)
+		it.whole = fragment.Covers(it.fragments, it.plain)
 		return nil
 	}
 	own := append(it.one[:0], it.want...) // Cut shortens a copy, since a retry may find another size.
-	fragments, ok := fragment.Cut(own, o.Size)
+	fragments, ok := fragment.Cut(own, it.plain)
 	if !ok {
-		return errs.New(errs.InvalidParams, "", "the object has %d bytes, the buffer %d", o.Size, fragment.Bytes(it.want))
+		return errs.New(errs.InvalidParams, "", "the object has %d bytes, the buffer %d", it.plain, fragment.Bytes(it.want))
 	}
-	it.fragments, it.whole = fragments, true
+	it.fragments, it.whole, it.asked = fragments, true, int(it.plain)
 	return nil
 }
 
@@ -186,10 +207,10 @@ func (r *Reader) allocate(it *Item) {
 	it.buffer.Release()
 	it.buffer, it.mem = nil, nil
 	if it.Owner == Lent && r.Buffers != nil {
-		if b, ok := r.Buffers.TryGet(int(it.object.Size)); ok {
+		if b, ok := r.Buffers.TryGet(int(it.plain)); ok {
 			it.buffer, it.mem = &Buffer{mem: b.Bytes(), lent: b}, b.Bytes()
 			return
 		}
 	}
-	it.mem = make([]byte, it.object.Size)
+	it.mem = make([]byte, it.plain)
 }
