@@ -382,7 +382,7 @@ func content(key string, size int) []byte {
 var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
 
 func withChecksum(on bool) func(*client.Config) {
-	return func(c *client.Config) { c.Checksum = on }
+	return func(c *client.Config) { c.Checksum = on || c.Seal.Algorithm != 0 }
 }
 
 func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }

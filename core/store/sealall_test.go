@@ -14,10 +14,12 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 )
 
-// sealForTest has all clients of the tests seal, with MOONCAKE_TEST_SEAL=mac or aead. Tests that look at bytes or sizes below the
-// client fail then, and those alone; TestSealed names what must hold.
+// sealVariable has all clients of the tests seal: mac or aead.
+const sealVariable = "MOONCAKE_TEST_SEAL"
+
+// sealForTest has a client seal as the variable says.
 func sealForTest(t testing.TB, cfg *client.Config) {
-	switch os.Getenv("MOONCAKE_TEST_SEAL") {
+	switch os.Getenv(sealVariable) {
 	case "mac":
 		cfg.Seal.Algorithm, cfg.Seal.Keys = seal.MAC, testKeys(t)
 	case "aead":
