@@ -20,7 +20,7 @@ type Security struct {
 	SealKeys       string        `koanf:"seal_keys" default:"" doc:"where the keys of seal are: file:PATH ('mooncake seal new' makes one), or vault:https://HOST:PORT/MOUNT/NAME, a key of the secrets engine transit of a Vault server, where {tenant} in NAME stands for the tenant"`
 	SealVaultToken string        `koanf:"seal_vault_token" default:"" doc:"file with the token for the Vault server of seal_keys; read for each request"`
 	SealVaultCA    string        `koanf:"seal_vault_ca" default:"" doc:"PEM file with the authorities that sign the certificate of the Vault server; empty for those of the system"`
-	SealPeriod     time.Duration `koanf:"seal_period" default:"24h" range:"1m..8760h" doc:"how long a client seals with a data key of the Vault server before it asks for another"`
+	SealPeriod     time.Duration `koanf:"seal_period" default:"24h" range:"1s..8760h" doc:"how long a client seals with a data key of the Vault server before it asks for another"`
 }
 
 // Door names what a process listens for.
