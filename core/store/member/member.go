@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
@@ -197,6 +198,9 @@ func (m *Member) deps() session.Deps {
 	}
 	return d
 }
+
+// algorithms are the values of security.seal.
+var algorithms = map[string]seal.Algorithm{"mac": seal.MAC, "aead": seal.AEAD}
 
 // clientConfig returns the settings of a client.
 func (m *Member) clientConfig() client.Config {

@@ -1,12 +1,6 @@
 package member
 
-import (
-	"github.com/mooncake-go/mooncake/core/sealkeys"
-	"github.com/mooncake-go/mooncake/core/store/internal/seal"
-)
-
-// algorithms are the values of security.seal.
-var algorithms = map[string]seal.Algorithm{"mac": seal.MAC, "aead": seal.AEAD}
+import "github.com/mooncake-go/mooncake/core/sealkeys"
 
 // openKeys opens the keys of a client that seals objects.
 func (m *Member) openKeys() (err error) {

@@ -38,7 +38,7 @@ current ('use'): then no client meets an object whose key it does not have.`,
 
 // tenantFlag adds the flag that names the tenant.
 func tenantFlag(cmd *cobra.Command, tenant *string) *cobra.Command {
-	cmd.Flags().StringVar(tenant, "tenant", string(model.DefaultTenant), "tenant whose keys these are")
+	cmd.Flags().StringVar(tenant, "tenant", model.DefaultTenant, "tenant whose keys these are")
 	return cmd
 }
 

@@ -40,7 +40,7 @@ func New(cfg Config, deps session.Deps, s *session.Session) (*Base, error) {
 	}
 	var sealer *seal.Sealer
 	if s := cfg.Seal; s.Algorithm != 0 {
-		sealer = seal.New(s.Algorithm, s.Keys, cmp.Or(string(cfg.Tenant), string(model.DefaultTenant)))
+		sealer = seal.New(s.Algorithm, s.Keys, cmp.Or(cfg.Tenant, model.DefaultTenant))
 	}
 	return &Base{
 		Seal:   sealer,

@@ -8,7 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Owner says who provides the memory of a read.
@@ -164,53 +163,8 @@ func (it *Item) replaceMemory() {
 	it.restart()
 }
 
-// place chooses what to read of the object, and where to.
-func (c *Call) place(it *Item) error {
-	it.plain, it.trailer, it.forged = it.object.Size, nil, false
-	if c.r.Seal == nil || it.raw {
-		return c.placeValue(it)
-	}
-	return c.placeSealed(it)
-}
-
-// placeValue chooses what to read of the value.
-func (c *Call) placeValue(it *Item) error {
-	o, r := &it.object, c.r
-	if it.Owner != Caller {
-		if o.Size > r.Config.MaxObjectSize {
-			return errs.New(errs.BufferOverflow, "", "the object has %s, more than the bound of %s", memory.Human(o.Size), memory.Human(r.Config.MaxObjectSize))
-		}
-		if uint64(len(it.mem)) != it.plain {
-			r.allocate(it)
-		}
-		it.one[0] = store.Fragment{Mem: it.mem}
-		it.fragments, it.whole, it.asked = it.one[:], true, int(it.plain)
-		return nil
-	}
-	if it.Ranges != nil {
-		it.fragments = it.Ranges(it.plain)
-		it.asked = fragment.Bytes(it.fragments)
-		it.whole = fragment.Covers(it.fragments, it.plain)
-		return nil
-	}
-	own := append(it.one[:0], it.want...) // Cut shortens a copy, since a retry may find another size.
-	fragments, ok := fragment.Cut(own, it.plain)
-	if !ok {
-		return errs.New(errs.InvalidParams, "", "the object has %d bytes, the buffer %d", it.plain, fragment.Bytes(it.want))
-	}
-	it.fragments, it.whole, it.asked = fragments, true, int(it.plain)
-	return nil
-}
-
-// allocate gives the item memory for its object.
-func (r *Reader) allocate(it *Item) {
-	it.buffer.Release()
-	it.buffer, it.mem = nil, nil
-	if it.Owner == Lent && r.Buffers != nil {
-		if b, ok := r.Buffers.TryGet(int(it.plain)); ok {
-			it.buffer, it.mem = &Buffer{mem: b.Bytes(), lent: b}, b.Bytes()
-			return
-		}
-	}
-	it.mem = make([]byte, it.plain)
+// addTrailer has the trailer of a sealed object read too.
+func (it *Item) addTrailer(trailer []byte) {
+	it.trailer = trailer
+	it.fragments = append(it.fragments, store.Fragment{Offset: it.plain, Mem: trailer})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/boottime"
 	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/put"
@@ -94,4 +95,10 @@ func collect(puts []*openPut, items []*put.Item) {
 		}
 		items = items[1:]
 	}
+}
+
+// lostRight is the error of a put whose memory the master may have given to others.
+func lostRight(key model.Key) error {
+	return errs.WithHint(errs.New(errs.TransferFail, "store: put "+store.Quote(key), "the master had not answered this process for too long, and may have given the memory to others"),
+		"put it again")
 }

@@ -35,7 +35,7 @@ func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64
 		if len(groups) > 0 {
 			group = groups[i]
 		}
-		p := &openPut{item: l.writer.Reserved(key, sizes[i], group), started: boottime.Time(), right: right, busy: true, sealed: true}
+		p := &openPut{item: put.Reserved(key, sizes[i], group, l.Seal != nil), started: boottime.Time(), right: right, busy: true, sealed: true}
 		if out[i] = l.reserve(p); out[i] == nil {
 			begun[i] = p
 			todo = append(todo, &p.item)

@@ -88,12 +88,6 @@ func (l *Layers) begin(w *store.Ranges, right session.WriteRight) (*openPut, *pu
 	return p, p.item.Ranges(fragments, deadline), nil
 }
 
-// lostRight is the error of a put whose memory the master may have given to others.
-func lostRight(key model.Key) error {
-	return errs.WithHint(errs.New(errs.TransferFail, "store: put "+store.Quote(key), "the master had not answered this process for too long, and may have given the memory to others"),
-		"put it again")
-}
-
 // wrote ends a write and records what is in place.
 func (l *Layers) wrote(p *openPut, it *put.Item, c *put.Call) (out model.Result[int]) {
 	l.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -49,10 +50,10 @@ type Item struct {
 	wasIndeterminate bool // an earlier attempt was
 }
 
-// Reserved makes the item of a put whose bytes come later.
-func (w *Writer) Reserved(key model.Key, size uint64, group string) Item {
+// Reserved makes the item of a put whose bytes come later, and are to be sealed or not.
+func Reserved(key model.Key, size uint64, group string, sealed bool) Item {
 	it := Item{key: key, size: size, plain: size, group: group}
-	if w.Seal != nil && size > 0 {
+	if sealed && size > 0 {
 		it.reserveTrailer()
 	}
 	return it
@@ -131,4 +132,13 @@ func (it *Item) CheckReplicas() error {
 		}
 	}
 	return nil
+}
+
+// reserveTrailer makes the item that of a sealed object.
+func (it *Item) reserveTrailer() {
+	if it.plain > seal.MaxSize {
+		it.Err = errs.New(errs.InvalidParams, "store: put "+store.Quote(it.key), "the value has %d bytes, more than an object can have", it.plain)
+		return
+	}
+	it.value, it.size, it.fragments = it.fragments, seal.SealedSize(it.plain), nil
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/model"
-	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -14,28 +13,12 @@ import (
 // A value is sealed once the master has given space for the object, since that of a key that exists need not be. Puts never
 // change the memory of the caller: the ciphertext goes to staging memory, which bounds how much of a batch is put at a time.
 
-// sealing is what a call needs to seal.
-type sealing struct {
-	key   sealkeys.Key
-	space []byte // staging memory that is not used yet
-	work  seal.Work
-}
-
 // kind returns the checksum of an object as the master is to know it.
 func (w *Writer) kind(sum model.Checksum) model.Checksum {
 	if w.Seal != nil && sum.Kind == model.ChecksumCRC32C {
 		sum.Kind = model.ChecksumSealed
 	}
 	return sum
-}
-
-// reserveTrailer makes the item that of a sealed object.
-func (it *Item) reserveTrailer() {
-	if it.plain > seal.MaxSize {
-		it.Err = errs.New(errs.InvalidParams, "store: put "+store.Quote(it.key), "the value has %d bytes, more than an object can have", it.plain)
-		return
-	}
-	it.value, it.size, it.fragments = it.fragments, seal.SealedSize(it.plain), nil
 }
 
 // sealed calls put with the items, or, where the client seals, with as many of them at a time as there is staging memory for.

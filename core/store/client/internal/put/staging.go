@@ -5,11 +5,20 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/core/memory"
+	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
+
+// sealing is what a call needs to seal.
+type sealing struct {
+	key   sealkeys.Key
+	space []byte // staging memory that is not used yet
+	work  seal.Work
+}
 
 // staging is the memory of ciphertext until it is in the pool. A call has one piece of it at a time, so that calls that wait do not
 // wait for each other. A nil *staging is that of a client that does not encrypt.
