@@ -114,6 +114,10 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{"off", "off", "off"} // the others need files
 		case f.key == "security.allow":
 			values = [3]string{"client=a.b,store=c.d", "client=uri:x", "reader=y.z,master/a=*.b"}
+		case f.key == "security.seal":
+			values = [3]string{"none", "none", "none"} // the others need keys
+		case f.key == "security.seal_keys":
+			values = [3]string{"file:/a", "file:/b", "vault:https://v/transit/k"}
 		case f.key == "security.plaintext":
 			values = [3]string{"health,data", "handshake", "etcd,rest"}
 		case f.key == "plugins.lock":

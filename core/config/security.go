@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -14,6 +15,12 @@ type Security struct {
 	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
 	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
 	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
+
+	Seal           string        `koanf:"seal" default:"none" enum:"none|mac|aead" doc:"how clients of this process seal the objects that they put: mac, so that neither nodes nor the network can forge them; aead, so that they cannot read them either. With either a client reads sealed objects only. The same in all clients of a tenant; independent of mode"`
+	SealKeys       string        `koanf:"seal_keys" default:"" doc:"where the keys of seal are: file:PATH ('mooncake seal new' makes one), or vault:https://HOST:PORT/MOUNT/NAME, a key of the secrets engine transit of a Vault server, where {tenant} in NAME stands for the tenant"`
+	SealVaultToken string        `koanf:"seal_vault_token" default:"" doc:"file with the token for the Vault server of seal_keys; read for each request"`
+	SealVaultCA    string        `koanf:"seal_vault_ca" default:"" doc:"PEM file with the authorities that sign the certificate of the Vault server; empty for those of the system"`
+	SealPeriod     time.Duration `koanf:"seal_period" default:"24h" range:"1s..8760h" doc:"how long a client seals with a data key of the Vault server before it asks for another"`
 }
 
 // Door names what a process listens for.
@@ -48,6 +55,9 @@ func (s Security) On() bool { return s.Mode != "" && security.Mode(s.Mode) != se
 
 // Plain reports whether a door is plaintext.
 func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plaintext, string(d)) }
+
+// Seals reports whether clients seal what they put.
+func (s Security) Seals() bool { return s.Seal == "mac" || s.Seal == "aead" }
 
 // Settings returns what a security.Keeper is opened with.
 func (s Security) Settings() security.Settings {

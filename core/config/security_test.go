@@ -14,6 +14,13 @@ func TestSecurityNeedsItsFiles(t *testing.T) {
 		reason string
 	}{
 		{[]string{"--security_mode=off"}, ""},
+		{[]string{"--security_seal=aead", "--security_seal_keys=file:/etc/seal.json"}, ""},
+		{[]string{"--security_seal=mac", "--security_seal_keys=vault:https://v:8200/transit/pool-{tenant}", "--security_seal_vault_token=/run/token"}, ""},
+		{[]string{"--security_seal=mac"}, "security.seal_keys ()"},
+		{[]string{"--security_seal=yes", "--security_seal_keys=file:/k"}, "must be one of none, mac, aead"},
+		{[]string{"--security_seal=mac", "--security_seal_keys=/etc/seal.json"}, "it begins with neither file: nor vault:"},
+		{[]string{"--security_seal_keys=vault:http://v:8200/transit/pool"}, "must begin with https://"},
+		{[]string{"--security_seal=mac", "--security_seal_keys=vault:https://v/transit/pool"}, "security.seal_vault_token ()"},
 		{with("--security_mode=mtls"), ""},
 		{with("--security_mode=mtls", "--security_plaintext=health,kv-events", "--security_allow=store=*.stores.example.org"), ""},
 		{[]string{"--security_mode=tls", "--security_ca=ca.pem"}, ""}, // a client

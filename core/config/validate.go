@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
+	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -53,6 +54,9 @@ func (l *loader) check(c Config) {
 	}
 	l.checkTrust(c.Plugins)
 	l.checkSecurity(c.Security)
+	if c.Security.Seals() && !c.Store.Checksum {
+		l.between(pair{"security.seal", c.Security.Seal}, "needs", pair{"store.checksum", "false"}, "must be true with")
+	}
 	if len(s.Transports) == 0 {
 		l.clash("store.transports", "", "must name at least one transport plugin")
 	}
@@ -321,6 +325,7 @@ func (l *loader) checkSecurity(s Security) {
 			l.clash("security.plaintext", p, "must be one of "+strings.Join(names, ", "))
 		}
 	}
+	l.checkSeal(s)
 	if !s.On() {
 		return
 	}
@@ -332,5 +337,19 @@ func (l *loader) checkSecurity(s Security) {
 		l.between(pair{"security.cert", s.Cert}, "goes with", pair{"security.key", s.Key}, "goes with")
 	} else if s.Cert == "" && security.Mode(s.Mode) == security.ModeMTLS {
 		l.between(mode, "needs a certificate of this process, as", pair{"security.cert", ""}, "must not be empty with")
+	}
+}
+
+// checkSeal refuses keys that cannot be found.
+func (l *loader) checkSeal(s Security) {
+	seal, keys := pair{"security.seal", s.Seal}, pair{"security.seal_keys", s.SealKeys}
+	switch {
+	case s.SealKeys == "" && s.Seals():
+		l.between(seal, "needs keys, as", keys, "must not be empty with")
+	case s.SealKeys == "":
+	case sealkeys.Check(s.SealKeys) != nil:
+		l.clash("security.seal_keys", s.SealKeys, sealkeys.Check(s.SealKeys).Error())
+	case strings.HasPrefix(s.SealKeys, "vault:") && s.SealVaultToken == "" && s.Seals():
+		l.between(keys, "needs a token, as", pair{"security.seal_vault_token", ""}, "must not be empty with")
 	}
 }

@@ -60,5 +60,5 @@ func GrainsFit(grains []uint32, size uint64, sum Checksum) bool {
 	if len(grains) == 0 {
 		return true
 	}
-	return len(grains) == GrainCount(size) && sum.Kind == ChecksumCRC32C && uint64(CombineGrains(grains, size)) == sum.Value
+	return len(grains) == GrainCount(size) && sum.CRC32C() && uint64(CombineGrains(grains, size)) == sum.Value
 }

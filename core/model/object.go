@@ -74,6 +74,8 @@ type ChecksumKind uint8
 const (
 	ChecksumNone   ChecksumKind = 0
 	ChecksumCRC32C ChecksumKind = 1 // Castagnoli, in the low 32 bits
+	// ChecksumSealed is ChecksumCRC32C of an object that its client has sealed: its bytes are not the value.
+	ChecksumSealed ChecksumKind = 2
 )
 
 // Checksum is the checksum of an object's bytes, kept by the master from put to get.
@@ -81,6 +83,9 @@ type Checksum struct {
 	Kind  ChecksumKind
 	Value uint64
 }
+
+// CRC32C reports whether the value is the CRC-32C of the bytes.
+func (c Checksum) CRC32C() bool { return c.Kind == ChecksumCRC32C || c.Kind == ChecksumSealed }
 
 // Object is what a reader needs to read an object.
 type Object struct {

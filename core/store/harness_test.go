@@ -195,6 +195,7 @@ func (p *pool) member(name string, o memberOptions) *member {
 	require.NoError(p.t, err)
 	m.deps.Session = m.session
 	cfg := client.DefaultConfig()
+	sealForTest(p.t, &cfg)
 	if o.client != nil {
 		o.client(&cfg)
 	}
@@ -381,7 +382,7 @@ func content(key string, size int) []byte {
 var errCut = errs.WithClass(errs.ClassTransientPath, "test", errors.New("cut"))
 
 func withChecksum(on bool) func(*client.Config) {
-	return func(c *client.Config) { c.Checksum = on }
+	return func(c *client.Config) { c.Checksum = on || c.Seal.Algorithm != 0 }
 }
 
 func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }

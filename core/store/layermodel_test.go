@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,7 +185,10 @@ func TestLayersAreAMap(t *testing.T) {
 				for k, v := range objects {
 					r := a.Query(ctx, []string{k})[0]
 					require.NoError(t, r.Err)
-					require.Equal(t, crcOf(v), r.Value.Checksum, "also where bytes were written twice")
+					require.Equal(t, uint64(len(v)), r.Value.Size)
+					if os.Getenv(sealVariable) == "" { // else it is that of the sealed object
+						require.Equal(t, crcOf(v), r.Value.Checksum, "also where bytes were written twice")
+					}
 					got, err := a.Get(ctx, k)
 					require.NoError(t, err)
 					require.Equal(t, v, got)

@@ -158,7 +158,7 @@ func (d *Disk) entry(p ledger.Put) (ledger.Entry, error) {
 func record(e *ledger.Entry, sum model.Checksum) tier.Record {
 	return tier.Record{
 		Key: []byte(e.Name), Version: tier.Version{Epoch: uint64(e.Value), Put: uint64(e.Put)}, Size: e.Size,
-		Sum: uint32(sum.Value), Summed: sum.Kind == model.ChecksumCRC32C,
+		Sum: uint32(sum.Value), Summed: sum.CRC32C(),
 	}
 }
 

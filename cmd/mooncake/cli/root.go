@@ -20,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/demo"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/machine"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/seal"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/serve"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/config"
@@ -102,7 +103,7 @@ Try it on this machine:  mooncake demo`,
 		SilenceErrors: true,
 	},
 		serve.Master(e.Env), serve.Metadata(e.Env), serve.Store(e.Env), serve.Keep(e.Env), clients, admin.NewWhy(e.Env), admin.New(e.Env),
-		plugins.New(e.Env), certs.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), bench.New(e.Env),
+		plugins.New(e.Env), certs.New(e.Env), seal.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), bench.New(e.Env),
 		machine.Doctor(e.Env), machine.Topology(e.Env), machine.HicacheSizing(e.Env), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: command.ExitHelp},
 	)

@@ -108,7 +108,7 @@ func replicaStatus(s model.ReplicaStatus) string {
 }
 
 func checksum(c model.Checksum) string {
-	if c.Kind == model.ChecksumCRC32C {
+	if c.CRC32C() {
 		return fmt.Sprintf("crc32c:0x%08x", c.Value)
 	}
 	return "none"

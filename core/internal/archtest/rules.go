@@ -22,7 +22,7 @@ type rule struct {
 // floors orders the packages of core from the ground up. A package imports lower floors only, never
 // its neighbours on the same floor. The ground floor is an exception, see downwards.
 var floors = [][]string{
-	{"core/config", "core/model", "core/cells", "core/certs", "core/ledger", "core/vault", "core/internal"},
+	{"core/config", "core/model", "core/cells", "core/certs", "core/ledger", "core/vault", "core/sealkeys", "core/internal"},
 	{"core/pluginhost", "core/topology", "core/observe", "core/ha"},
 	{"core/metadata", "core/memory"},
 	{"core/transfer", "core/doctor", "core/tier"},

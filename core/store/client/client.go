@@ -112,6 +112,7 @@ func (c *Client) Close(ctx context.Context) error {
 		hot.Close()
 	}
 	c.reader.Close()
+	err = errors.Join(err, c.writer.Close(ctx))
 	if c.own {
 		c.b.Session.Close()
 	}

@@ -27,6 +27,14 @@ func (c *Client) QueryTo(ctx context.Context, keys []model.Key, a *model.Answer[
 	a.Results = base.PerKey(ctx, c.b, keys, func(ctx context.Context, keys []model.Key) ([]model.Result[model.Object], error) {
 		return c.b.Locate(ctx, keys, into)
 	})
+	c.tellSizes(a.Results)
+}
+
+// tellSizes gives sealed objects the sizes of their values.
+func (c *Client) tellSizes(objects []model.Result[model.Object]) {
+	for i := range objects {
+		objects[i].Value.Size = c.b.PlainSize(&objects[i].Value)
+	}
 }
 
 // BatchRemove implements store.Pool.
@@ -82,6 +90,7 @@ func (c *Client) QueryByRegex(ctx context.Context, expr string, after model.Key,
 	if err = base.Complete(err, len(objects), len(keys)); err != nil {
 		return nil, nil, err
 	}
+	c.tellSizes(objects)
 	return keys, objects, nil
 }
 

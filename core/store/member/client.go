@@ -34,7 +34,7 @@ func (c *Client) start(ctx context.Context) error {
 		c.publish(ctx)
 	}
 	if err == nil {
-		sc := clientConfig(c.member.cfg)
+		sc := c.member.clientConfig()
 		sc.AllocWait = time.Duration(c.wait)
 		c.client, err = client.New(sc, c.member.deps())
 	}

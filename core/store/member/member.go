@@ -15,8 +15,10 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer/assembly"
@@ -49,7 +51,10 @@ type Member struct {
 	id    model.ClientID
 	keep  Keep
 	tiers store.Tiers // nil for a client that reads no tiers
-	disks *tiers      // of the node, nil for none
+	// seal says how the client seals objects. Its keys are opened with the member.
+	seal  config.Security
+	keys  sealkeys.Keys // nil where it seals none
+	disks *tiers        // of the node, nil for none
 	// openDisks opens the storage tiers of a node. hasNode says that the member has one.
 	openDisks func(ctx context.Context, s config.Store, keep bool) (*tiers, error)
 	hasNode   bool
@@ -68,7 +73,10 @@ func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *M
 
 // start connects to the master and begins the session.
 func (m *Member) start(ctx context.Context) error {
-	err := m.openKept(ctx)
+	err := m.openKeys()
+	if err == nil {
+		err = m.openKept(ctx)
+	}
 	if err == nil {
 		m.master, err = m.dial("")
 	}
@@ -169,6 +177,9 @@ func (m *Member) stop() error {
 	if m.master != nil {
 		err = errors.Join(err, m.master.Close())
 	}
+	if m.keys != nil {
+		m.keys.Close()
+	}
 	return err
 }
 
@@ -188,9 +199,13 @@ func (m *Member) deps() session.Deps {
 	return d
 }
 
+// algorithms are the values of security.seal.
+var algorithms = map[string]seal.Algorithm{"mac": seal.MAC, "aead": seal.AEAD}
+
 // clientConfig returns the settings of a client.
-func clientConfig(s config.Store) client.Config {
-	cfg := client.DefaultConfig()
+func (m *Member) clientConfig() client.Config {
+	s, cfg := m.cfg, client.DefaultConfig()
+	cfg.Seal.Algorithm, cfg.Seal.Keys = algorithms[m.seal.Seal], m.keys
 	cfg.Checksum = s.Checksum
 	cfg.TransferTimeout = s.TransferTimeout
 	cfg.Tenant = s.TenantID

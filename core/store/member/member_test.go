@@ -26,12 +26,12 @@ func TestClientSettingsArrive(t *testing.T) {
 	s := settings(t, func(s *config.Store) {
 		s.TenantID, s.LocalHotCacheSize, s.LocalHotAdmissionThreshold = "blue", 64<<20, 5
 	})
-	got := clientConfig(s)
+	got := (&Member{cfg: s}).clientConfig()
 	require.NoError(t, got.Validate())
 	require.Equal(t, "blue", got.Tenant)
 	require.Equal(t, [3]uint64{64 << 20, 16 << 20, 5}, [3]uint64{got.HotCache.Size, got.HotCache.BlockSize, uint64(got.HotCache.Threshold)})
 	s.LocalHotCacheSize = 1 << 20
-	require.Equal(t, uint64(1<<20), clientConfig(s).HotCache.BlockSize, "a block is never larger than the cache")
+	require.Equal(t, uint64(1<<20), (&Member{cfg: s}).clientConfig().HotCache.BlockSize, "a block is never larger than the cache")
 	counted := newMember(s, nil, newStatus(s), nil)
 	require.NotNil(t, counted.deps().Metrics)
 	require.Equal(t, "mooncake_cluster", counted.deps().ClusterID)

@@ -121,7 +121,7 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	deps := n.member.deps()
-	client, err := client.New(clientConfig(n.member.cfg), deps)
+	client, err := client.New(n.member.clientConfig(), deps)
 	if err != nil {
 		return err
 	}

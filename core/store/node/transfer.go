@@ -103,7 +103,7 @@ func (t *taskRunner) move(ctx context.Context, plan *model.CopyPlan) error {
 
 // verify compares the checksum of what was read with that of the object.
 func (t *taskRunner) verify(plan *model.CopyPlan, checksum uint32) error {
-	if plan.Checksum.Kind != model.ChecksumCRC32C || uint64(checksum) == plan.Checksum.Value {
+	if !plan.Checksum.CRC32C() || uint64(checksum) == plan.Checksum.Value {
 		return nil
 	}
 	t.mismatches.Inc()

@@ -3,12 +3,14 @@
 package base
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/gate"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/core/store/session"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -27,6 +29,7 @@ type Base struct {
 	Metrics *Metrics
 	Host    string // of this process, empty if unknown
 	Calls   gate.Gate
+	Seal    *seal.Sealer // nil where objects are not sealed
 }
 
 // New makes the base of a client.
@@ -35,7 +38,12 @@ func New(cfg Config, deps session.Deps, s *session.Session) (*Base, error) {
 	if err != nil {
 		return nil, errs.Wrap(errs.Internal, "store: register metrics", err)
 	}
+	var sealer *seal.Sealer
+	if s := cfg.Seal; s.Algorithm != 0 {
+		sealer = seal.New(s.Algorithm, s.Keys, cmp.Or(cfg.Tenant, model.DefaultTenant))
+	}
 	return &Base{
+		Seal:   sealer,
 		Config: cfg, Caller: model.Caller{Client: deps.ID, Tenant: cfg.Tenant}, Session: s, Master: deps.Master, Tiers: deps.Tiers,
 		Engine: deps.Engine, Buffers: deps.Buffers, Log: &Quiet{Logger: deps.Log}, Metrics: m, Host: session.HostOf(deps.Engine.LocalName()),
 	}, nil
@@ -55,12 +63,27 @@ func (b *Base) Locate(ctx context.Context, keys []model.Key, into *model.Answer[
 	return got, Complete(err, len(got), len(keys))
 }
 
+// PlainSize returns the size of the value of an object: what callers see. It is that of the object itself where that is
+// not sealed.
+func (b *Base) PlainSize(o *model.Object) uint64 {
+	if b.Seal == nil && o.Checksum.Kind != model.ChecksumSealed {
+		return o.Size
+	}
+	if n, ok := seal.PlainSize(o.Size); ok {
+		return n
+	}
+	return o.Size
+}
+
 // Readable returns an error for an object that cannot be read as the master describes it.
 func (b *Base) Readable(o *model.Object) error {
 	switch {
 	case len(o.Replicas) == 0 || o.Size == 0:
 		return errs.New(errs.ReplicaIsNotReady, "", "there is no replica to read")
-	case b.Config.Checksum && o.Checksum.Kind > model.ChecksumCRC32C:
+	case b.Seal == nil && o.Checksum.Kind == model.ChecksumSealed:
+		return errs.WithHint(errs.New(errs.UnavailableInCurrentMode, "", "the object is sealed, and this client has no keys"),
+			"set security.seal and security.seal_keys as in the client that put it")
+	case b.Config.Checksum && o.Checksum.Kind > model.ChecksumSealed:
 		return errs.New(errs.InvalidVersion, "", "the checksum is of kind %d, which this version cannot check", o.Checksum.Kind)
 	}
 	for i := range o.Replicas {

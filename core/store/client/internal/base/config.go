@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store/hotcache"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -35,6 +37,21 @@ type Config struct {
 	MaxObjectSize uint64
 	// Layers bounds layer-wise sessions.
 	Layers LayersConfig
+	// Seal has the client seal the objects that it puts, and open those that it gets.
+	Seal SealConfig
+}
+
+// SealConfig says how objects are sealed.
+type SealConfig struct {
+	// Algorithm is seal.MAC or seal.AEAD; 0, the default, seals nothing.
+	Algorithm seal.Algorithm
+	// Keys are those of the tenant. The caller closes them after the client.
+	Keys sealkeys.Keys
+	// Staging is the memory, in bytes, in which puts have their ciphertext. A put that needs more waits; one that needs more than
+	// all of it gets memory of its own, one at a time. Default 128 MiB, whose pages are allocated on first use.
+	Staging int
+	// Sessions bounds the bytes that open layer-wise puts hold, which are sealed when they end. Default 1 GiB.
+	Sessions uint64
 }
 
 // LayersConfig bounds layer-wise sessions.
@@ -60,6 +77,7 @@ func DefaultConfig() Config {
 		Checksum: true, FinishTimeout: 10 * time.Second, ReadRetries: 2, MaxBatch: 1024, MaxObjectSize: 16 << 30,
 		HotCache: hotcache.DefaultConfig(),
 		Layers:   LayersConfig{MaxOpen: 65536, IdleTimeout: 10 * time.Minute, PutTimeout: 5 * time.Minute},
+		Seal:     SealConfig{Staging: 128 << 20, Sessions: 1 << 30},
 	}
 }
 
@@ -91,7 +109,22 @@ func (c Config) Validate() error {
 	if err := model.ValidateTenant(c.Tenant); err != nil {
 		return err
 	}
+	if err := c.Seal.validate(c.Checksum); err != nil {
+		return err
+	}
 	return c.HotCache.Validate()
+}
+
+func (c SealConfig) validate(checksum bool) error {
+	switch {
+	case c.Algorithm == 0:
+		return nil
+	case c.Algorithm != seal.MAC && c.Algorithm != seal.AEAD, c.Keys == nil, c.Staging < 64<<10:
+		return errs.New(errs.InvalidParams, "store: configuration", "objects are to be sealed with algorithm %d, keys %T and %d bytes of staging", c.Algorithm, c.Keys, c.Staging)
+	case !checksum:
+		return errs.New(errs.InvalidParams, "store: configuration", "checksum is false, must be on where objects are sealed: its kind says that they are")
+	}
+	return nil
 }
 
 // ReadDeadline returns the deadline of reads that begin now, zero for none.

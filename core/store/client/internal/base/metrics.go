@@ -19,7 +19,7 @@ type Metrics struct {
 	Reads, Writes                Operations
 
 	Mismatches, Dropped, Expired, Failovers, Stalled, Avoided, Existed, NoSpace, Repeated, Unrevoked prometheus.Counter
-	TierBytes, TierFailures                                                                          prometheus.Counter
+	TierBytes, TierFailures, Unopened                                                                prometheus.Counter
 	// TierReads counts the reads of an object from a tier, StageCalls the calls to nodes that stage what is read there.
 	TierReads, StageCalls atomic.Uint64
 }
@@ -46,6 +46,7 @@ func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) 
 		Repeated:   r.Counter("mooncake_client_puts_repeated_total", "Puts that the client retried elsewhere because their transfers were indeterminate, or a node was gone."),
 		Unrevoked:  r.Counter("mooncake_client_puts_unrevoked_total", "Failed puts left to the master's timeout because they could not be revoked."),
 
+		Unopened:     r.Counter("mooncake_client_unopened_objects_total", "Replicas of objects that could not be opened: unsealed, damaged or forged, or sealed with a key that the client does not have."),
 		TierBytes:    r.Counter("mooncake_client_tier_read_bytes_total", "Bytes read from storage tiers."),
 		TierFailures: r.Counter("mooncake_client_tier_read_failures_total", "Reads of a replica on a storage tier that its node could not stage, or that took longer than the node keeps it."),
 	}

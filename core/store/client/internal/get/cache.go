@@ -13,17 +13,25 @@ import (
 // fromCache serves items from the hot cache and returns the others. The master has just described
 // the objects, so the cache serves no value that was replaced. The bytes are verified like those of
 // a replica.
-func (c *Call) fromCache(items []*Item) []*Item {
+func (c *Call) fromCache(ctx context.Context, items []*Item) []*Item {
 	hot := c.r.hot
 	if hot == nil {
 		return items
 	}
-	rest := items[:0:0]
+	rest, hits := items[:0:0], items[:0:0]
 	for _, it := range items {
 		if it.uncached || !c.r.cacheable(it) || !hot.View(it.Key, &it.object, func(object []byte) bool { return c.copyFrom(it, object) }) {
 			rest = append(rest, it)
+			continue
 		}
+		hits = append(hits, it)
 	}
+	c.openAll(ctx, hits, func(it *Item, wrong error) {
+		if it.ok = wrong == nil; !it.ok { // Its replicas say why.
+			hot.Drop(it.Key)
+			rest = append(rest, it)
+		}
+	})
 	return rest
 }
 
@@ -44,7 +52,7 @@ func (c *Call) copyFrom(it *Item, object []byte) bool {
 // cacheable reports whether the value differs from others by its checksum and has its replicas on
 // other nodes.
 func (r *Reader) cacheable(it *Item) bool {
-	return it.object.Checksum.Kind == model.ChecksumCRC32C && it.object.Replicas[0].Endpoint != r.Engine.LocalName()
+	return it.object.Checksum.CRC32C() && it.object.Replicas[0].Endpoint != r.Engine.LocalName()
 }
 
 // countRead counts a read from another node for the hot cache.
@@ -59,7 +67,7 @@ func (r *Reader) fill(ctx context.Context, key model.Key, dst []byte) (hotcache.
 	c := r.Call(1)
 	defer c.Release()
 	it := &c.Items[0]
-	it.Key, it.uncached = key, true
+	it.Key, it.uncached, it.raw = key, true, true
 	it.Into(dst)
 	c.todo = append(c.todo[:0], it)
 	c.read(ctx, c.todo)

@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
 	"github.com/mooncake-go/mooncake/core/store/hotcache"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/core/transfer"
 )
 
@@ -66,8 +67,9 @@ type Call struct {
 	checksums fragment.Checksums
 	grains    fragment.Grains
 	parts     []store.Fragment // of covers
-	scratch   []byte           // of covers
+	scratch   []byte           // of covers and trailers
 	leaked    bool             // a transport may still touch the memory of covers
+	opening   seal.Work
 	renewer   renewer
 }
 

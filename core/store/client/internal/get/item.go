@@ -8,7 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/lease"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // Owner says who provides the memory of a read.
@@ -42,6 +41,11 @@ type Item struct {
 	want     []store.Fragment  // the caller's memory
 
 	object    model.Object
+	plain     uint64           // size of the value; that of the object without a seal
+	asked     int              // bytes that the caller reads
+	trailer   []byte           // of a sealed object, the last of the fragments; nil where nothing is to be opened
+	forged    bool             // a replica could not be opened
+	raw       bool             // the object itself is to be read, not its value
 	fragments []store.Fragment // what to read of the object
 	whole     bool             // fragments are the whole object, in order
 	cover     cover            // of ranges that are verified
@@ -94,7 +98,7 @@ func (it *Item) Size() int {
 	if !it.ok {
 		return 0
 	}
-	return int(it.object.Size)
+	return int(it.plain)
 }
 
 // Read returns the number of bytes of the ranges that were read, 0 after an error.
@@ -102,7 +106,7 @@ func (it *Item) Read() int {
 	if it.Err != nil {
 		return 0
 	}
-	return fragment.Bytes(it.fragments)
+	return it.asked
 }
 
 // Bytes returns an object that was read into memory of the client, nil after an error.
@@ -110,7 +114,7 @@ func (it *Item) Bytes() []byte {
 	if !it.ok {
 		return nil
 	}
-	return it.mem[:it.object.Size]
+	return it.mem[:it.plain]
 }
 
 // Buffer holds an object that was read, until it is released.
@@ -147,49 +151,20 @@ func (it *Item) Lent() (store.Lent, error) {
 // touched, and is never used again.
 func (it *Item) replaceMemory() {
 	it.buffer = nil
-	it.mem = make([]byte, it.object.Size)
+	it.mem = make([]byte, it.plain)
+	if it.trailer != nil {
+		it.trailer = make([]byte, len(it.trailer))
+	}
 	it.one[0] = store.Fragment{Mem: it.mem}
 	it.fragments = it.one[:]
+	if it.trailer != nil {
+		it.addTrailer(make([]byte, len(it.trailer)))
+	}
 	it.restart()
 }
 
-// place chooses what to read of the object, and where to.
-func (r *Reader) place(it *Item) error {
-	o := &it.object
-	if it.Owner != Caller {
-		if o.Size > r.Config.MaxObjectSize {
-			return errs.New(errs.BufferOverflow, "", "the object has %s, more than the bound of %s", memory.Human(o.Size), memory.Human(r.Config.MaxObjectSize))
-		}
-		if uint64(len(it.mem)) != o.Size {
-			r.allocate(it)
-		}
-		it.one[0] = store.Fragment{Mem: it.mem}
-		it.fragments, it.whole = it.one[:], true
-		return nil
-	}
-	if it.Ranges != nil {
-		it.fragments = it.Ranges(o.Size)
-		it.whole = fragment.Covers(it.fragments, o.Size)
-		return nil
-	}
-	own := append(it.one[:0], it.want...) // Cut shortens a copy, since a retry may find another size.
-	fragments, ok := fragment.Cut(own, o.Size)
-	if !ok {
-		return errs.New(errs.InvalidParams, "", "the object has %d bytes, the buffer %d", o.Size, fragment.Bytes(it.want))
-	}
-	it.fragments, it.whole = fragments, true
-	return nil
-}
-
-// allocate gives the item memory for its object.
-func (r *Reader) allocate(it *Item) {
-	it.buffer.Release()
-	it.buffer, it.mem = nil, nil
-	if it.Owner == Lent && r.Buffers != nil {
-		if b, ok := r.Buffers.TryGet(int(it.object.Size)); ok {
-			it.buffer, it.mem = &Buffer{mem: b.Bytes(), lent: b}, b.Bytes()
-			return
-		}
-	}
-	it.mem = make([]byte, it.object.Size)
+// addTrailer has the trailer of a sealed object read too.
+func (it *Item) addTrailer(trailer []byte) {
+	it.trailer = trailer
+	it.fragments = append(it.fragments, store.Fragment{Offset: it.plain, Mem: trailer})
 }

@@ -34,7 +34,7 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 			e = got[i].Err
 		}
 		if e == nil {
-			e = c.r.found(it, got[i].Value, asked)
+			e = c.take(it, got[i].Value, asked)
 		}
 		if e != nil {
 			it.Err = errs.Wrap(errs.CodeOf(e), "store: get "+store.Quote(it.Key), e)
@@ -49,15 +49,16 @@ func (c *Call) locate(ctx context.Context, items []*Item) []*Item {
 	return c.found
 }
 
-// found takes the master's description of an item's object.
-func (r *Reader) found(it *Item, o model.Object, asked time.Time) error {
+// take takes the master's description of an item's object.
+func (c *Call) take(it *Item, o model.Object, asked time.Time) error {
+	r := c.r
 	it.object, it.next, it.deferred, it.last, it.damaged, it.cover = o, 0, 0, nil, 0, cover{}
 	it.twice = false
 	it.restart()
 	if err := r.Readable(&it.object); err != nil {
 		return err
 	}
-	if err := r.place(it); err != nil {
+	if err := c.place(it); err != nil {
 		return err
 	}
 	it.expires = asked.Add(o.LeaseTTL)

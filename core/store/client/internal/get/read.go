@@ -20,7 +20,7 @@ import (
 
 // read locates, transfers and verifies items.
 func (c *Call) read(ctx context.Context, items []*Item) {
-	late := c.rounds(ctx, items, func(items []*Item) []*Item { return c.fromCache(c.locate(ctx, items)) })
+	late := c.rounds(ctx, items, func(items []*Item) []*Item { return c.fromCache(ctx, c.locate(ctx, items)) })
 	for _, it := range late {
 		it.Err = errs.WithHint(errs.New(errs.LeaseExpired, "store: get "+store.Quote(it.Key), "reading took longer than the lease of %v", it.object.LeaseTTL),
 			"raise the master's default_kv_lease_ttl or read smaller batches")
@@ -74,10 +74,10 @@ func (c *Call) aim(u *lease.User, items []*Item) []*Item {
 		it.lease = v
 		asked, o := v.Asked, v.Object
 		if o.LeaseTTL <= 0 {
-			asked = now // No lease can end; found decides what protects the read.
+			asked = now // No lease can end; take decides what protects the read.
 		}
-		o.Replicas = slices.Clone(o.Replicas) // found sorts them.
-		if err := c.r.found(it, o, asked); err != nil {
+		o.Replicas = slices.Clone(o.Replicas) // take sorts them.
+		if err := c.take(it, o, asked); err != nil {
 			it.Err = errs.Wrap(errs.CodeOf(err), "store: get "+store.Quote(it.Key), err)
 		}
 		switch {
@@ -175,7 +175,7 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 			}
 		}
 		c.arrived = arrived
-		pending = c.verify(arrived, again)
+		pending = c.verify(ctx, arrived, again)
 	}
 	c.abandon()
 	return late
@@ -229,7 +229,7 @@ func (r *Reader) nextReplica(it *Item) bool {
 		return true
 	}
 	op, n := "store: get "+store.Quote(it.Key), len(it.object.Replicas)
-	if it.damaged > 0 {
+	if it.damaged > 0 || it.forged {
 		it.Err = errs.Wrap(errs.ChecksumMismatch, op, errors.Join(errors.New("no replica has the bytes that were put"), it.last))
 	} else {
 		it.Err = errs.Wrap(errs.TransferFail, op, errors.Join(errs.New(errs.TransferFail, "", "none of %d replicas could be read", n), it.last))

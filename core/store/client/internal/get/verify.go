@@ -1,7 +1,8 @@
 package get
 
 import (
-	"github.com/mooncake-go/mooncake/core/model"
+	"context"
+
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -9,7 +10,7 @@ import (
 // verify compares the checksums of items that arrived and completes the good ones. It appends to
 // again the items of which more is to be read, and those to read again: once from the same replica,
 // then from another.
-func (c *Call) verify(items, again []*Item) []*Item {
+func (c *Call) verify(ctx context.Context, items, again []*Item) []*Item {
 	r := c.r
 	if r.Config.Checksum {
 		c.checksums.Reset()
@@ -26,6 +27,7 @@ func (c *Call) verify(items, again []*Item) []*Item {
 		c.checksums.Compute()
 		c.grains.Compute()
 	}
+	good := items[:0]
 	for i, it := range items {
 		if r.Config.Checksum && it.cover.parts != nil {
 			c.foldGrains(it)
@@ -45,16 +47,29 @@ func (c *Call) verify(items, again []*Item) []*Item {
 				continue
 			}
 		}
-		it.ok = true
-		n := float64(fragment.Bytes(it.fragments))
-		r.Metrics.ReadBytes.Add(n)
-		if onTier(it) {
-			r.Metrics.TierReads.Add(1)
-			r.Metrics.TierBytes.Add(n)
-		}
-		r.countRead(it)
+		good = append(good, it)
 	}
+	c.openAll(ctx, good, func(it *Item, wrong error) {
+		switch {
+		case wrong == nil:
+			r.complete(it)
+		case r.unopened(it, wrong):
+			again = append(again, it)
+		}
+	})
 	return again
+}
+
+// complete counts an item that was read.
+func (r *Reader) complete(it *Item) {
+	it.ok = true
+	n := float64(fragment.Bytes(it.fragments))
+	r.Metrics.ReadBytes.Add(n)
+	if onTier(it) {
+		r.Metrics.TierReads.Add(1)
+		r.Metrics.TierBytes.Add(n)
+	}
+	r.countRead(it)
 }
 
 // wrong returns an error if the bytes of an item do not match their checksums.
@@ -89,5 +104,5 @@ func (r *Reader) mismatch(it *Item, wrong error) bool {
 
 // verifiable reports whether there is a checksum for the item's bytes.
 func (r *Reader) verifiable(it *Item) bool {
-	return r.Config.Checksum && it.object.Checksum.Kind == model.ChecksumCRC32C
+	return r.Config.Checksum && it.object.Checksum.CRC32C()
 }

@@ -16,19 +16,19 @@ import (
 
 // EndPuts implements store.Layers.
 func (l *Layers) EndPuts(ctx context.Context, keys []model.Key) []error {
-	return l.finish(ctx, keys, get.NoSession, l.end)
+	return l.finish(ctx, keys, get.NoSession, l.sealAll, l.end)
 }
 
 // RevokePuts implements store.Layers.
 func (l *Layers) RevokePuts(ctx context.Context, keys []model.Key) []error {
-	return l.finish(ctx, keys, ignore, l.revoke)
+	return l.finish(ctx, keys, ignore, func(context.Context, []*openPut) {}, l.revoke)
 }
 
 // ignore is for calls that ignore keys without a session.
 func ignore(string, model.Key) error { return nil }
 
-// finish seals sessions and calls do with them. The sessions without an answer of the master stay.
-func (l *Layers) finish(ctx context.Context, keys []model.Key, none func(string, model.Key) error, do func(context.Context, []*openPut)) []error {
+// finish seals sessions and calls first and do with them. The sessions without an answer of the master stay.
+func (l *Layers) finish(ctx context.Context, keys []model.Key, none func(string, model.Key) error, first, do func(context.Context, []*openPut)) []error {
 	if err := l.Calls.Enter("store"); err != nil {
 		return store.Repeat(err, len(keys))
 	}
@@ -40,6 +40,7 @@ func (l *Layers) finish(ctx context.Context, keys []model.Key, none func(string,
 			<-p.idle
 		}
 	}
+	first(ctx, puts)
 	ctx, cancel := l.Finishing(ctx)
 	defer cancel()
 	base.InBatches(len(puts), l.Config.MaxBatch, func(lo, hi int) { do(ctx, puts[lo:hi]) })
@@ -102,6 +103,7 @@ func (l *Layers) end(ctx context.Context, puts []*openPut) {
 		case !p.written.whole(it.Size()):
 			it.Err = errs.WithHint(errs.New(errs.InvalidParams, "store: end the put of "+store.Quote(it.Key()), "not all of its %d bytes were written", it.Size()),
 				"the put is revoked; write every byte before the end")
+		case p.stored:
 		case p.grains != nil && p.written.twice:
 			it.Err = c.ReadBack(ctx, it)
 		case p.grains != nil:

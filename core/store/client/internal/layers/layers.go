@@ -31,6 +31,7 @@ type Table struct {
 
 	mu     sync.Mutex
 	puts   map[id]*openPut
+	plain  uint64 // bytes that the sessions hold until they are sealed
 	closed bool
 }
 
@@ -100,6 +101,7 @@ func (t *Table) due(p *openPut, now time.Time) time.Time {
 func (t *Table) drop(k id) {
 	if p := t.puts[k]; p != nil {
 		t.writer.Over(&p.item)
+		t.plain -= uint64(len(p.plain))
 		delete(t.puts, k)
 		t.leases.Unreserve(&k.user.user)
 	}
@@ -201,6 +203,9 @@ type openPut struct {
 	writing int           // calls that write
 	idle    chan struct{} // with sealed: the last of them closes it
 	failed  error         // why a write failed
+	// plain is the value so far, of an object that is sealed when it ends, and stored says that this happened.
+	plain   []byte
+	stored  bool
 	written coverage
 	// grains are the checksums of what is written of each grain; invalid once a byte was written twice.
 	// They are nil without checksums.

@@ -35,7 +35,7 @@ func (l *Layers) StartPuts(ctx context.Context, keys []model.Key, sizes []uint64
 		if len(groups) > 0 {
 			group = groups[i]
 		}
-		p := &openPut{item: put.Reserved(key, sizes[i], group), started: boottime.Time(), right: right, busy: true, sealed: true}
+		p := &openPut{item: put.Reserved(key, sizes[i], group, l.Seal != nil), started: boottime.Time(), right: right, busy: true, sealed: true}
 		if out[i] = l.reserve(p); out[i] == nil {
 			begun[i] = p
 			todo = append(todo, &p.item)
@@ -72,6 +72,9 @@ func (l *Layers) reserve(p *openPut) error {
 	if p.item.Size() == 0 {
 		return errs.New(errs.InvalidParams, "store: start to put "+store.Quote(key), "the size is 0; an object has at least 1 byte")
 	}
+	if p.item.Err != nil {
+		return p.item.Err
+	}
 	k := id{l, key}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,9 +84,13 @@ func (l *Layers) reserve(p *openPut) error {
 	if l.puts[k] != nil {
 		return beingPut(key)
 	}
+	if err := l.holds(p); err != nil {
+		return err
+	}
 	if err := l.leases.Reserve(&l.user); err != nil {
 		return err
 	}
+	l.take(p)
 	l.puts[k] = p
 	return nil
 }

@@ -44,7 +44,11 @@ func (l *Layers) write(ctx context.Context, writes []store.Ranges, out []model.R
 	}
 	c := l.writer.Call(0)
 	defer c.Release()
-	c.WriteRanges(ctx, right, items)
+	if l.Seal == nil {
+		c.WriteRanges(ctx, right, items)
+	} else {
+		collect(puts, items)
+	}
 	for i, p := range puts {
 		if p != nil {
 			out[i] = l.wrote(p, items[0], c)
@@ -63,8 +67,7 @@ func (l *Layers) begin(w *store.Ranges, right session.WriteRight) (*openPut, *pu
 		return nil, nil, get.NoSession("put", w.Key)
 	}
 	if p.failed == nil && p.right != right {
-		p.failed = errs.WithHint(errs.New(errs.TransferFail, "store: put "+store.Quote(w.Key), "the master had not answered this process for too long, and may have given the memory to others"),
-			"put it again")
+		p.failed = lostRight(w.Key)
 	}
 	if p.failed != nil {
 		return nil, nil, p.failed
@@ -103,7 +106,7 @@ func (l *Layers) wrote(p *openPut, it *put.Item, c *put.Call) (out model.Result[
 		p.written.add(f.Offset, f.Offset+uint64(len(f.Mem)))
 		out.Value += len(f.Mem)
 	}
-	if p.grains != nil {
+	if p.grains != nil && l.Seal == nil {
 		c.Fold(it, p.grains)
 	}
 	return out

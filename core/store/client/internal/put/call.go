@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client/internal/base"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
@@ -31,13 +32,23 @@ const (
 // Writer puts objects for one client.
 type Writer struct {
 	*base.Base
-	forget func([]model.Key) // removes keys from the hot cache
-	calls  sync.Pool
-	ends   ends
+	forget  func([]model.Key) // removes keys from the hot cache
+	calls   sync.Pool
+	ends    ends
+	staging *staging // of ciphertext, nil without
 }
 
 // New makes a writer. forget is called for keys whose value may change.
-func New(b *base.Base, forget func([]model.Key)) *Writer { return &Writer{Base: b, forget: forget} }
+func New(b *base.Base, forget func([]model.Key)) *Writer {
+	w := &Writer{Base: b, forget: forget}
+	if b.Seal != nil && b.Seal.Encrypts() {
+		w.staging = newStaging(b)
+	}
+	return w
+}
+
+// Close ends what the writer has. There are no calls in progress, and no later ones.
+func (w *Writer) Close(ctx context.Context) error { return w.staging.close(ctx) }
 
 // Call is the memory of one put. It is pooled, so it holds nothing that the caller keeps or that
 // outlives the put. Its items name replicas in answer, until the next Start.
@@ -71,6 +82,7 @@ type Call struct {
 	grains    fragment.Grains
 	leaked    bool // a transport may still store checksums of grains
 	computing sync.WaitGroup
+	sealing   sealing
 	compute   func() // computes the checksums in the background
 	summing   func() // computes those of grains
 }
@@ -117,6 +129,7 @@ func (c *Call) Release() {
 	clear(c.ended)
 	c.checksums.Reset()
 	c.resetGrains()
+	c.sealing.key = sealkeys.Key{}
 	c.w.calls.Put(c)
 }
 
@@ -145,12 +158,12 @@ func (c *Call) Do(ctx context.Context, op string, cfg model.ReplicateConfig) {
 		op = "upsert"
 	}
 	base.InBatches(len(c.todo), w.Config.MaxBatch, func(lo, hi int) {
-		w.WaitForSpace(ctx, c.todo[lo:hi], func(items []*Item) { c.retry(ctx, items, cfg) })
+		w.WaitForSpace(ctx, c.todo[lo:hi], func(items []*Item) { c.sealed(ctx, items, func(items []*Item) { c.retry(ctx, items, cfg) }) })
 	})
 	bytes := uint64(0)
 	for _, it := range c.Of {
 		if it.Err == nil && !it.Existed {
-			bytes += it.size
+			bytes += it.plain
 		}
 	}
 	w.Metrics.Writes.Done(op, bytes, t0)
@@ -261,6 +274,7 @@ func (c *Call) attempt(ctx context.Context, items []*Item, cfg model.ReplicateCo
 	if len(started) == 0 {
 		return movable
 	}
+	c.seal(started)
 	c.write(ctx, started)
 	limit := time.Now().Add(c.w.Config.FinishTimeout)
 	if c.End(ctx, started, limit); !slices.ContainsFunc(started, (*Item).failed) {

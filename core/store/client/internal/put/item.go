@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/fragment"
+	"github.com/mooncake-go/mooncake/core/store/internal/seal"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -21,8 +22,12 @@ type Item struct {
 	group     string
 	one       [1]store.Fragment // the backing array of the fragments of a contiguous value
 	fragments []store.Fragment
-	size      uint64
-	checksum  model.Checksum
+	size      uint64 // of the object
+	// plain and value are the size and the fragments of the value of an item that is sealed: after that,
+	// the fragments are those of the object. Without a seal, plain is the size.
+	plain    uint64
+	value    []store.Fragment
+	checksum model.Checksum
 	// checksummed is the replica, of Replicas, whose checksum the transfer computes, nil for none.
 	checksummed *model.Replica
 	// grains are the checksums of the grains, where the object has some or the item writes ranges.
@@ -45,21 +50,25 @@ type Item struct {
 	wasIndeterminate bool // an earlier attempt was
 }
 
-// Reserved makes the item of a put whose bytes come later.
-func Reserved(key model.Key, size uint64, group string) Item {
-	return Item{key: key, size: size, group: group}
+// Reserved makes the item of a put whose bytes come later, and are to be sealed or not.
+func Reserved(key model.Key, size uint64, group string, sealed bool) Item {
+	it := Item{key: key, size: size, plain: size, group: group}
+	if sealed && size > 0 {
+		it.reserveTrailer()
+	}
+	return it
 }
 
 // Ranges makes an item that writes ranges of an object, whose space it got before, until a deadline.
 func (it *Item) Ranges(fragments []store.Fragment, deadline time.Time) *Item {
-	return &Item{key: it.key, size: it.size, Replicas: it.Replicas, fragments: fragments, deadline: deadline, ranges: true}
+	return &Item{key: it.key, size: it.size, plain: it.plain, Replicas: it.Replicas, fragments: fragments, deadline: deadline, ranges: true}
 }
 
 // Key returns the key.
 func (it *Item) Key() model.Key { return it.key }
 
-// Size returns the size of the object in bytes.
-func (it *Item) Size() uint64 { return it.size }
+// Size returns the size of the value in bytes.
+func (it *Item) Size() uint64 { return it.plain }
 
 // Fragments returns what the item writes.
 func (it *Item) Fragments() []store.Fragment { return it.fragments }
@@ -93,6 +102,7 @@ func (it *Item) failed() bool { return it.Err != nil }
 func (it *Item) set(in *store.Item) {
 	it.key, it.group, it.Err = in.Key, in.Group, model.ValidateKey(in.Key)
 	it.fragments, it.size = fragment.Chain(it.one[:], in.Value)
+	it.plain, it.value = it.size, nil
 	if it.Err == nil && it.size == 0 {
 		it.Err = errs.New(errs.InvalidParams, "store: put "+store.Quote(it.key), "the value is empty; an object has at least 1 byte")
 	}
@@ -122,4 +132,13 @@ func (it *Item) CheckReplicas() error {
 		}
 	}
 	return nil
+}
+
+// reserveTrailer makes the item that of a sealed object.
+func (it *Item) reserveTrailer() {
+	if it.plain > seal.MaxSize {
+		it.Err = errs.New(errs.InvalidParams, "store: put "+store.Quote(it.key), "the value has %d bytes, more than an object can have", it.plain)
+		return
+	}
+	it.value, it.size, it.fragments = it.fragments, seal.SealedSize(it.plain), nil
 }

@@ -130,7 +130,7 @@ func (c *Call) end(ctx context.Context, items []*Item, limit time.Time) (gone bo
 	for _, it := range items {
 		if it.Err == nil {
 			c.done = append(c.done, it)
-			c.ends = append(c.ends, model.EndItem{Key: it.key, Checksum: it.checksum, Grains: it.grains, Put: it.put()})
+			c.ends = append(c.ends, model.EndItem{Key: it.key, Checksum: c.w.kind(it.checksum), Grains: it.grains, Put: it.put()})
 		}
 	}
 	if len(c.done) == 0 {
