@@ -29,9 +29,14 @@ func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) 
 		dirs = append(dirs, d)
 	}
 	return New(builtins, Options{
-		Dirs: append(dirs, find.StandardDirs(os.Getenv)...),
-		Lock: cfg.Plugins.Lock, Trust: trust.Mode(cfg.Plugins.Trust), Logger: log,
+		Dirs: append(dirs, find.StandardDirs(os.Getenv)...), Rules: RulesOf(cfg), Logger: log,
 	})
+}
+
+// RulesOf returns which programs may run as plugins with a configuration.
+func RulesOf(cfg config.Config) trust.Rules {
+	p := cfg.Plugins
+	return trust.Rules{Mode: trust.Mode(p.Trust), Lock: p.Lock, Keys: p.TrustedKeys, Secured: cfg.Security.On()}
 }
 
 // SpecOf converts the entry of a plugin in the configuration.
