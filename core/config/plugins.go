@@ -32,9 +32,11 @@ const (
 type Plugin struct {
 	Mode     string `koanf:"mode" default:"auto" enum:"auto|inprocess|subprocess" doc:"where the plugin runs"`
 	Required bool   `koanf:"required" default:"false" doc:"of a transport: whether the node refuses to start where it cannot; else the node goes on with the next of store.transports, with a warning"`
-	// Env and Limits are of a plugin that runs as a process of its own.
+	// Env, Limits, Read and Write are of a plugin that runs as a process of its own.
 	Env    []string     `koanf:"env" default:"" doc:"variables of this process's environment that the plugin's process gets too; without, it gets PATH, HOME, TMPDIR, TZ, LANG, LC_ALL and Go's own"`
 	Limits PluginLimits `koanf:"limits"`
+	Read   []string     `koanf:"read" default:"" doc:"absolute paths of folders and files that the sandbox leaves to the plugin's process to read, besides system folders and what its own settings name"`
+	Write  []string     `koanf:"write" default:"" doc:"absolute paths of folders and files that the sandbox leaves to the plugin's process to read and write"`
 	// Config holds the plugin's own settings over its defaults, in JSON's general types
 	// with int64, uint64 and float64 for numbers. core/pluginhost decodes it strictly.
 	Config map[string]any `koanf:"config"`

@@ -263,6 +263,13 @@ func (l *loader) checkTrust(p Plugins) {
 					l.clash("plugins."+kind+"."+name+".env", v, why)
 				}
 			}
+			for key, paths := range map[string][]string{"read": entry.Read, "write": entry.Write} {
+				for _, path := range paths {
+					if !filepath.IsAbs(path) {
+						l.clash("plugins."+kind+"."+name+"."+key, path, "must be an absolute path")
+					}
+				}
+			}
 		}
 	}
 }

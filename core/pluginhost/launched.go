@@ -52,7 +52,7 @@ func (s starter[T]) same(now plugin.Manifest) error {
 func (s starter[T]) run(ctx context.Context, image *launch.Image, log *slog.Logger) (process[T], error) {
 	id, path := s.entry.ID(), s.entry.Home
 	p, err := launch.Start(ctx, launch.Options{
-		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits,
+		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits, Sandbox: s.policy(image.Reader()),
 		StartTimeout: s.bounds.StartTimeout, CallTimeout: s.bounds.CallTimeout, Logger: log,
 	})
 	if err != nil {
