@@ -13,7 +13,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
-	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Options say where plugins are looked for.
@@ -25,8 +24,6 @@ type Options struct {
 	trust.Rules
 	// Sandbox says whether rights are taken from plugin processes; the zero value takes none.
 	Sandbox sandbox.Mode
-	// Security has the files that transports read.
-	Security security.Settings
 	// Env names further variables of this process that plugin processes get, besides the few
 	// that all of them get.
 	Env []string

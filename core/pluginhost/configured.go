@@ -30,7 +30,7 @@ func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) 
 		dirs = append(dirs, d)
 	}
 	return New(builtins, Options{
-		Dirs: append(dirs, find.StandardDirs(os.Getenv)...), Rules: RulesOf(cfg), Sandbox: SandboxOf(cfg), Security: cfg.Security.Settings(), Logger: log,
+		Dirs: append(dirs, find.StandardDirs(os.Getenv)...), Rules: RulesOf(cfg), Sandbox: SandboxOf(cfg), Logger: log,
 	})
 }
 

@@ -29,7 +29,7 @@ func (s starter[T]) policy(program io.Reader) sandbox.Policy {
 	p.Read = append(p.Read, interpreterFolders(program)...)
 	if kind == plugin.KindTransport {
 		p.Write = append(p.Write, "/dev/infiniband")
-		f := s.c.opts.Security.Files
+		f := s.security().Files
 		for _, file := range []string{f.CA, f.Cert, f.Key} {
 			if file != "" {
 				p.Read = append(p.Read, filepath.Dir(file)) // The file may be replaced, and the folder stays.

@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -22,6 +23,7 @@ type starter[T plugin.Component] struct {
 	spec     Spec
 	settings []byte
 	bounds   Supervision
+	security func() security.Settings // of the host
 }
 
 // start checks the file again, since it may have been replaced, and runs the program.

@@ -88,9 +88,9 @@ func TestAHostilePlugin(t *testing.T) {
 		kept   []string // attempts that succeed
 		shown  string
 	}{
-		"evict":     {sandbox.Policy{}, nil, "no new privileges, capabilities, landlock"},
-		"tier":      {sandbox.Policy{Network: true}, network, "no new privileges, capabilities, landlock"},
-		"transport": {sandbox.Policy{Network: true, Memory: true, Peers: true}, append(network, "dial abstract", "any capability"), "capabilities but ipc_lock"},
+		"evict":     {sandbox.Policy{}, nil, "no new privileges, no capabilities, landlock"},
+		"tier":      {sandbox.Policy{Network: true}, network, "no new privileges, no capabilities, landlock"},
+		"transport": {sandbox.Policy{Network: true, Memory: true, Peers: true}, append(network, "dial abstract", "any capability"), "no capabilities but ipc_lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.policy.Mode = sandbox.ModeRequire

@@ -80,9 +80,11 @@ func (k Kernel) Missing() []string {
 	return out
 }
 
+const noCapabilities = "no capabilities"
+
 // String says what the kernel enforces.
 func (k Kernel) String() string {
-	parts := []string{"no new privileges", "capabilities"}
+	parts := []string{"no new privileges", noCapabilities}
 	if k.Landlock > 0 {
 		parts = append(parts, fmt.Sprintf("landlock %d", k.Landlock))
 	}
@@ -131,7 +133,7 @@ func prepare(p Policy, k Kernel) (*Box, error) {
 func (b *Box) String() string {
 	text := b.kernel.String()
 	if b.keep != 0 {
-		text = strings.Replace(text, "capabilities", "capabilities but ipc_lock", 1)
+		text = strings.Replace(text, noCapabilities, "no capabilities but ipc_lock", 1)
 	}
 	if len(b.Missing) > 0 {
 		text += ", not enforced: " + strings.Join(b.Missing, ", ")
@@ -139,7 +141,7 @@ func (b *Box) String() string {
 	return text
 }
 
-// names describes the steps by their order, for errors.
+// The steps, for errors.
 const (
 	stepPrivileges   = "no new privileges"
 	stepCapabilities = "capabilities"
