@@ -101,7 +101,7 @@ func newRig(t *testing.T, folder string, b pluginhost.Supervision, settings map[
 	var err error
 	r.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{folder}, Logger: log, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
-	r.plugin, err = r.catalog.OpenTransport(t.Context(), faulty, pluginhost.Spec{Config: settings}, pluginhost.TransportOptions{Supervision: b})
+	r.plugin, err = r.catalog.OpenTransport(t.Context(), faulty, pluginhost.Spec{Config: settings, Write: []string{filepath.Dir(t.TempDir())}}, pluginhost.TransportOptions{Supervision: b})
 	require.NoError(t, err)
 	require.NoError(t, r.plugin.Start(t.Context(), nil))
 	r.peer, err = r.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: "tcp"},
