@@ -43,7 +43,7 @@ func RulesOf(cfg config.Config) trust.Rules {
 // SandboxOf returns which sandbox plugin processes get with a configuration.
 func SandboxOf(cfg config.Config) sandbox.Mode {
 	mode := sandbox.Mode(cfg.Plugins.Sandbox)
-	if mode == sandbox.ModeAuto && !cfg.Security.On() {
+	if mode == "" || mode == sandbox.ModeAuto && !cfg.Security.On() {
 		return sandbox.ModeOff
 	}
 	return mode

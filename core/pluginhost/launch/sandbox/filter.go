@@ -18,7 +18,7 @@ var denied = []string{
 	// other processes
 	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp", "userfaultfd", "perf_event_open",
 	// file systems and namespaces
-	"mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen", "fsmount", "fsconfig", "fspick", "mount_setattr",
+	"mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen", "fsmount", "fsconfig", "fspick", "mount_setattr",
 	"unshare", "setns", "open_by_handle_at", "swapon", "swapoff", "quotactl", "quotactl_fd", "acct",
 	// the kernel
 	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "reboot", "syslog", "iopl", "ioperm", "vhangup",
