@@ -24,23 +24,6 @@ func ReadLock(path string) (Lock, error) {
 	return ParseLock(path, text)
 }
 
-// ReadSigned reads a lock file as ReadLock does, and verifies the bytes that it read against the keys, if there are
-// any: see Rules.Keys. Without a good signature it fails with FileOpenFail.
-func ReadSigned(path string, keys []string) (Lock, Signature, error) {
-	text, err := readLock(path, os.Geteuid())
-	if err != nil {
-		return Lock{}, Signature{}, err
-	}
-	var by Signature
-	if len(keys) > 0 {
-		if by, err = verifyLock(path, text, keys, os.Geteuid()); err != nil {
-			return Lock{}, Signature{}, err
-		}
-	}
-	l, err := ParseLock(path, text)
-	return l, by, err
-}
-
 func readLock(path string, uid int) ([]byte, error) {
 	text, err := readOwned(path, uid, maxLockBytes)
 	switch {

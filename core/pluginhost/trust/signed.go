@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,6 +69,23 @@ func readKeys(keys []string, uid int) ([]minisign.PublicKey, error) {
 		}
 	}
 	return out, nil
+}
+
+// ReadSigned reads a lock file as ReadLock does, and verifies the bytes that it read against the keys, if there are
+// any: see Rules.Keys. Without a good signature it fails with FileOpenFail.
+func ReadSigned(path string, keys []string) (Lock, Signature, error) {
+	text, err := readLock(path, os.Geteuid())
+	if err != nil {
+		return Lock{}, Signature{}, err
+	}
+	var by Signature
+	if len(keys) > 0 {
+		if by, err = verifyLock(path, text, keys, os.Geteuid()); err != nil {
+			return Lock{}, Signature{}, err
+		}
+	}
+	l, err := ParseLock(path, text)
+	return l, by, err
 }
 
 // verifyLock checks the signature of a lock file's content against the keys. It fails with FileOpenFail.
