@@ -23,6 +23,9 @@ func TestTrustOfPlugins(t *testing.T) {
 		"plugins: {evict: {x: {env: ['*']}}}\n":                     `:1: plugins.evict.x.env = "*": must be the name`,
 		"plugins: {alloc: {x: {env: [PLUGIN_CLIENT_CERT]}}}\n":      `:1: plugins.alloc.x.env = "PLUGIN_CLIENT_CERT": is reserved`,
 		"plugins: {alloc: {x: {env: [MOONCAKE_PLUGIN_DATA_FD]}}}\n": `is reserved`,
+		"plugins: {tier: {x: {write: [data]}}}\n":                   `:1: plugins.tier.x.write = "data": must be an absolute path`,
+		"plugins: {tier: {x: {read: [/a, b]}}}\n":                   `:1: plugins.tier.x.read = "b": must be an absolute path`,
+		"plugins: {sandbox: maybe}\n":                               `:1: plugins.sandbox = "maybe": must be one of auto, off, require`,
 	} {
 		_, err := load(t, RoleMaster, nil, nil, text)
 		require.ErrorContains(t, err, want, text)
