@@ -115,7 +115,7 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 	}
 }
 
-// trustOf says how a program compares with the lock file, and who signed that.
+// trustOf says how a program compares with the lock file, and which key signed that.
 func trustOf(en pluginhost.Entry) string {
 	if en.SignedBy == "" {
 		return en.Trust
