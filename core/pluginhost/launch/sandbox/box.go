@@ -69,7 +69,7 @@ type Box struct {
 	Missing []string
 
 	kernel Kernel
-	keep   uint64 // the capabilities that stay, one bit each
+	keep   uint64 // the capabilities of this process that stay, one bit each
 	filter []unix.SockFilter
 }
 
@@ -79,8 +79,8 @@ func Prepare(p Policy) (*Box, error) { return prepare(p, Probe()) }
 
 func prepare(p Policy, k Kernel) (*Box, error) {
 	b := &Box{kernel: k, Missing: k.Missing()}
-	if p.Memory {
-		b.keep = 1 << unix.CAP_IPC_LOCK
+	if _, permitted := own(); p.Memory {
+		b.keep = permitted & (1 << unix.CAP_IPC_LOCK)
 	}
 	var err error
 	if k.Seccomp {

@@ -24,16 +24,15 @@ func (b *Box) capabilities(p *plan, place keeper.Place) {
 		}
 	}
 	p.add(stepCapabilities, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-	left := permitted & b.keep
 	var data bytes.Buffer
 	for half := range 2 {
-		part := uint32(left >> (32 * half)) //nolint:gosec // One half.
+		part := uint32(b.keep >> (32 * half)) //nolint:gosec // One half.
 		_ = binary.Write(&data, binary.NativeEndian, unix.CapUserData{Effective: part, Permitted: part, Inheritable: part})
 	}
 	var head bytes.Buffer
 	_ = binary.Write(&head, binary.NativeEndian, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	p.add(stepCapabilities, unix.SYS_CAPSET, place(head.Bytes()), place(data.Bytes()))
-	if left != 0 { // At its exec a process that is not root's keeps only what is ambient.
+	if b.keep != 0 { // At its exec a process that is not root's keeps only what is ambient.
 		p.add(stepCapabilities, unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_IPC_LOCK)
 	}
 }
