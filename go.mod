@@ -5,9 +5,11 @@ go 1.26.0
 replace github.com/mooncake-go/mooncake/sdk => ./sdk
 
 require (
+	aead.dev/minisign v0.3.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/elastic/go-seccomp-bpf v1.6.0
 	github.com/go-viper/mapstructure/v2 v2.4.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/google/go-cmp v0.7.0

@@ -144,8 +144,8 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 			values = [3]string{f.enum[0], f.enum[1], f.enum[0]}
 		}
 		require.NotEmpty(t, values[0], "%s has the untested kind %s", f.key, f.kind)
-		if f.key == "store.numa_strict" || f.key == "master.enable_kv_events" || f.key == "master.enable_ha" || f.key == "master.cells" || f.refuse && f.soon != "" {
-			continue // refused, at all or alone; see TestStrictFile, TestUpstreamMemoryVariables, TestKVEventsNeedAnEndpointAndAName, TestHA and TestRefusedFeatures
+		if f.key == "store.numa_strict" || f.key == "master.enable_kv_events" || f.key == "master.enable_ha" || f.key == "master.cells" || f.key == "plugins.trusted_keys" || f.refuse && f.soon != "" {
+			continue // refused, at all or alone; see TestStrictFile, TestUpstreamMemoryVariables, TestKVEventsNeedAnEndpointAndAName, TestHA, TestTrustedKeys and TestRefusedFeatures
 		}
 		if role == "" {
 			role = RoleAll
@@ -200,7 +200,7 @@ func TestPluginDefaultsAreALayer(t *testing.T) {
 		"a.b": true}}}}}`)
 	l, err := Load(Options{Role: RoleMaster, File: path, PluginDefaults: map[plugin.ID]any{id: &lru{Capacity: 5, Ratio: 0.25, Deep: map[string]any{"a": 1, "b": 2}}}})
 	require.NoError(t, err)
-	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Config: map[string]any{
+	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Read: []string{}, Write: []string{}, Config: map[string]any{
 		"capacity": int64(5), "ratio": 0.5, "deep": map[string]any{"a": int64(1), "b": int64(3)}, "a.b": true,
 	}}, l.Config.Plugins.Get(id))
 	for key, want := range map[string]string{
@@ -224,7 +224,7 @@ func TestSet(t *testing.T) {
 	}
 	l := mustLoad(t, RoleAll, []string{"--set", "plugins.evict.lru.mode=subprocess", "--set=plugins.evict.lru.config.depth=3", "--set", "plugins.alloc.arena.config.name=x",
 		"--set", "store.slice_size=2MiB", "--set", "plugins.evict.lru.required=no"}, nil, "")
-	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Config: map[string]any{"depth": int64(3)}}, l.Config.Plugins.Evict["lru"])
+	require.Equal(t, Plugin{Mode: "subprocess", Env: []string{}, Read: []string{}, Write: []string{}, Config: map[string]any{"depth": int64(3)}}, l.Config.Plugins.Evict["lru"])
 	require.Equal(t, map[string]any{"name": "x"}, l.Config.Plugins.Alloc["arena"].Config)
 	require.Equal(t, 2*MiB, l.Config.Store.SliceSize)
 	o, _ := l.Origin("store.slice_size")

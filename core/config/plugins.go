@@ -8,7 +8,11 @@ type Plugins struct {
 	Dirs []string `koanf:"dirs" default:"" doc:"folders searched for plugin binaries, before the standard ones"`
 	Lock string   `koanf:"lock" default:"" doc:"lock file with the versions and checksums of plugin binaries, an absolute path; mooncake plugins lock writes it"`
 	// Trust is resolved by core/pluginhost.
-	Trust string `koanf:"trust" default:"auto" enum:"auto|locked|tofu|off" doc:"which plugin binaries may run: those in the lock file with this checksum; tofu, those and what runs for the first time, which enters it; off, all, with a warning each time; auto is locked where plugins.lock is set, else off"`
+	Trust string `koanf:"trust" default:"auto" enum:"auto|locked|tofu|off" doc:"which plugin binaries may run: those in the lock file with this checksum; tofu, those and what runs for the first time, which enters it; off, all, with a warning each time; auto is locked where plugins.lock or plugins.trusted_keys is set or security.mode is not off, else off"`
+	// TrustedKeys are checked by core/pluginhost/trust.
+	TrustedKeys []string `koanf:"trusted_keys" default:"" doc:"public keys of minisign, or absolute paths of files with one: one of them must have signed the lock file, else no plugin binary runs; the signature is the lock file's name with .minisig, and mooncake plugins sign makes it"`
+	// Sandbox is resolved by core/pluginhost.
+	Sandbox string `koanf:"sandbox" default:"auto" enum:"auto|off|require" doc:"what a plugin's process is denied beyond the rights of this process: new privileges, capabilities, files, system calls; require, a plugin for which this machine cannot enforce all is refused; auto is what the machine can enforce where security.mode is not off, else off"`
 
 	// By kind and name.
 	Transport map[string]Plugin `koanf:"transport"`
@@ -28,9 +32,11 @@ const (
 type Plugin struct {
 	Mode     string `koanf:"mode" default:"auto" enum:"auto|inprocess|subprocess" doc:"where the plugin runs"`
 	Required bool   `koanf:"required" default:"false" doc:"of a transport: whether the node refuses to start where it cannot; else the node goes on with the next of store.transports, with a warning"`
-	// Env and Limits are of a plugin that runs as a process of its own.
+	// Env, Limits, Read and Write are of a plugin that runs as a process of its own.
 	Env    []string     `koanf:"env" default:"" doc:"variables of this process's environment that the plugin's process gets too; without, it gets PATH, HOME, TMPDIR, TZ, LANG, LC_ALL and Go's own"`
 	Limits PluginLimits `koanf:"limits"`
+	Read   []string     `koanf:"read" default:"" doc:"absolute paths of folders and files that the sandbox leaves to the plugin's process to read, besides system folders and what its own settings name"`
+	Write  []string     `koanf:"write" default:"" doc:"absolute paths of folders and files that the sandbox leaves to the plugin's process to read and write"`
 	// Config holds the plugin's own settings over its defaults, in JSON's general types
 	// with int64, uint64 and float64 for numbers. core/pluginhost decodes it strictly.
 	Config map[string]any `koanf:"config"`

@@ -122,6 +122,10 @@ func (f field) flag(r Role) string {
 		return "plugin_lock"
 	case f.key == "plugins.trust":
 		return "plugin_trust"
+	case f.key == "plugins.trusted_keys":
+		return "plugin_trusted_keys"
+	case f.key == "plugins.sandbox":
+		return "plugin_sandbox"
 	default:
 		return ""
 	}

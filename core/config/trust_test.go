@@ -23,6 +23,31 @@ func TestTrustOfPlugins(t *testing.T) {
 		"plugins: {evict: {x: {env: ['*']}}}\n":                     `:1: plugins.evict.x.env = "*": must be the name`,
 		"plugins: {alloc: {x: {env: [PLUGIN_CLIENT_CERT]}}}\n":      `:1: plugins.alloc.x.env = "PLUGIN_CLIENT_CERT": is reserved`,
 		"plugins: {alloc: {x: {env: [MOONCAKE_PLUGIN_DATA_FD]}}}\n": `is reserved`,
+		"plugins: {tier: {x: {write: [data]}}}\n":                   `:1: plugins.tier.x.write = "data": must be an absolute path`,
+		"plugins: {tier: {x: {read: [/a, b]}}}\n":                   `:1: plugins.tier.x.read = "b": must be an absolute path`,
+		"plugins: {sandbox: maybe}\n":                               `:1: plugins.sandbox = "maybe": must be one of auto, off, require`,
+	} {
+		_, err := load(t, RoleMaster, nil, nil, text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func TestTrustedKeys(t *testing.T) {
+	const key = "RWSb5yFZxF7i+ItSQqkFEtl6Q00yZged6HSEpNoSTsvFty7j4eeUOkLQ"
+	const lock = "plugins: {lock: /etc/lock.yaml"
+	for _, l := range []*Loaded{
+		mustLoad(t, RoleStore, nil, nil, lock+", trusted_keys: ["+key+", /etc/set.pub]}\n"),
+		mustLoad(t, RoleStore, nil, []string{"MOONCAKE_PLUGINS_TRUSTED_KEYS=" + key + ",/etc/set.pub"}, lock+"}\n"),
+		mustLoad(t, RoleStore, []string{"--plugin_trusted_keys=" + key + ",/etc/set.pub"}, nil, lock+"}\n"),
+	} {
+		require.Equal(t, []string{key, "/etc/set.pub"}, l.Config.Plugins.TrustedKeys)
+	}
+	for text, want := range map[string]string{
+		lock + ", trusted_keys: [set.pub]}\n":                    `plugins.trusted_keys = "set.pub": must be a public key of minisign`,
+		lock + ", trusted_keys: [" + key[1:] + "]}\n":            `must be a public key of minisign`,
+		"plugins: {trusted_keys: [" + key + "]}\n":               `needs a lock file, which the keys sign: plugins.lock`,
+		lock + ", trusted_keys: [" + key + "], trust: tofu}\n":   `plugins.trust = "tofu": runs programs without a signature`,
+		lock + ", trusted_keys: [/etc/set.pub], trust: 'off'}\n": `plugins.trust = "off": runs programs without a signature`,
 	} {
 		_, err := load(t, RoleMaster, nil, nil, text)
 		require.ErrorContains(t, err, want, text)

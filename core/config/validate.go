@@ -259,6 +259,7 @@ func (l *loader) checkTrust(p Plugins) {
 	if p.Lock == "" && (p.Trust == "locked" || p.Trust == "tofu") {
 		l.clash("plugins.trust", p.Trust, "needs a lock file: plugins.lock")
 	}
+	l.checkTrustedKeys(p)
 	for _, kind := range plugin.Kinds() {
 		for name, entry := range p.kind(kind) {
 			for _, v := range entry.Env {
@@ -266,7 +267,33 @@ func (l *loader) checkTrust(p Plugins) {
 					l.clash("plugins."+kind+"."+name+".env", v, why)
 				}
 			}
+			for key, paths := range map[string][]string{"read": entry.Read, "write": entry.Write} {
+				for _, path := range paths {
+					if !filepath.IsAbs(path) {
+						l.clash("plugins."+kind+"."+name+"."+key, path, "must be an absolute path")
+					}
+				}
+			}
 		}
+	}
+}
+
+// trustedKeyRE is the form of a public key of minisign; core/pluginhost/trust parses it.
+var trustedKeyRE = regexp.MustCompile(`^RW[A-Za-z0-9+/]{54}$`)
+
+// checkTrustedKeys refuses keys that cannot be used, and settings under which no signature would count.
+func (l *loader) checkTrustedKeys(p Plugins) {
+	for _, k := range p.TrustedKeys {
+		if !filepath.IsAbs(k) && !trustedKeyRE.MatchString(k) {
+			l.clash("plugins.trusted_keys", k, "must be a public key of minisign, 56 characters that begin with RW, or the absolute path of a file with one")
+		}
+	}
+	switch keys := strings.Join(p.TrustedKeys, ","); {
+	case keys == "":
+	case p.Lock == "":
+		l.clash("plugins.trusted_keys", keys, "needs a lock file, which the keys sign: plugins.lock")
+	case p.Trust == "tofu" || p.Trust == "off":
+		l.clash("plugins.trust", p.Trust, "runs programs without a signature, which plugins.trusted_keys forbids: set it to locked or auto")
 	}
 }
 

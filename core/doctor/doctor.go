@@ -90,6 +90,7 @@ func (e *exam) checks() []check {
 		{"ports", always, (*exam).ports},
 		{"security", always, (*exam).security},
 		{"plugins", always, (*exam).plugins},
+		{"plugin security", always, (*exam).pluginSecurity},
 		{"master", (*exam).node, (*exam).master},
 		{"metadata", (*exam).node, (*exam).metadata},
 	}...)

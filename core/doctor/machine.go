@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/vault"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -37,6 +38,8 @@ type Machine struct {
 	Kept func(path string) (vault.Found, error)
 	// Disk looks at a folder for a storage tier, and writes and reads a trial file there.
 	Disk func(ctx context.Context, path string) (Disk, error)
+	// Sandbox says what the kernel takes from the processes of plugins, as sandbox.Probe does.
+	Sandbox func() sandbox.Kernel
 	// Ring opens an io_uring, nil where it is not to be tried.
 	Ring func() error
 	// Master asks the master at host:port whether it serves and returns its version.
@@ -65,7 +68,7 @@ func ThisMachine(s config.Security, master func(context.Context, string) (string
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Master: master, Leader: askLeader, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Sandbox: sandbox.Probe, Master: master, Leader: askLeader, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
 }
 
 func readClock() (Clock, error) {

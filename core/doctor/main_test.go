@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -56,6 +57,7 @@ func machine(root fs.FS) Machine {
 		Clock: func() (Clock, error) {
 			return Clock{Now: time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), Synchronised: true, MaxError: 3 * time.Millisecond}, nil
 		},
+		Sandbox:  func() sandbox.Kernel { return sandbox.Kernel{Landlock: 7, Seccomp: true} },
 		Master:   func(context.Context, string) (string, error) { return "1.2.3", nil },
 		Metadata: func(context.Context, string) error { return nil },
 	}

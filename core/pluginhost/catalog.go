@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -19,10 +20,10 @@ type Options struct {
 	// Dirs are absolute paths of folders, searched in this order. A folder that does not exist
 	// counts as empty.
 	Dirs []string
-	// Lock is the absolute path of the lock file, empty for none.
-	Lock string
-	// Trust says which programs may run; trust.ModeAuto where it is empty.
-	Trust trust.Mode
+	// Rules say which programs may run.
+	trust.Rules
+	// Sandbox says whether rights are taken from plugin processes; the zero value takes none.
+	Sandbox sandbox.Mode
 	// Env names further variables of this process that plugin processes get, besides the few
 	// that all of them get.
 	Env []string
@@ -49,8 +50,8 @@ type opened interface {
 }
 
 // New makes a catalog of built-in plugins and of folders. It does not read any folder yet. It
-// fails with InvalidParams for two built-ins of one name, for a folder or a lock file whose path
-// is not absolute, and for a trust mode that needs a lock file if there is none.
+// fails with InvalidParams for two built-ins of one name, for a folder whose path is not absolute,
+// and for what trust.Rules.Check refuses.
 func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -62,7 +63,7 @@ func New(builtins []plugin.Factory, o Options) (*Catalog, error) {
 		}
 		seen[f.Manifest().ID] = true
 	}
-	finder, err := find.New(find.Options{Dirs: o.Dirs, Lock: o.Lock, Trust: o.Trust})
+	finder, err := find.New(find.Options{Dirs: o.Dirs, Rules: o.Rules})
 	if err != nil {
 		return nil, err
 	}

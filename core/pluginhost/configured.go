@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -29,16 +30,30 @@ func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) 
 		dirs = append(dirs, d)
 	}
 	return New(builtins, Options{
-		Dirs: append(dirs, find.StandardDirs(os.Getenv)...),
-		Lock: cfg.Plugins.Lock, Trust: trust.Mode(cfg.Plugins.Trust), Logger: log,
+		Dirs: append(dirs, find.StandardDirs(os.Getenv)...), Rules: RulesOf(cfg), Sandbox: SandboxOf(cfg), Logger: log,
 	})
+}
+
+// RulesOf returns which programs may run as plugins with a configuration.
+func RulesOf(cfg config.Config) trust.Rules {
+	p := cfg.Plugins
+	return trust.Rules{Mode: trust.Mode(p.Trust), Lock: p.Lock, Keys: p.TrustedKeys, Secured: cfg.Security.On()}
+}
+
+// SandboxOf returns which sandbox plugin processes get with a configuration.
+func SandboxOf(cfg config.Config) sandbox.Mode {
+	mode := sandbox.Mode(cfg.Plugins.Sandbox)
+	if mode == "" || mode == sandbox.ModeAuto && !cfg.Security.On() {
+		return sandbox.ModeOff
+	}
+	return mode
 }
 
 // SpecOf converts the entry of a plugin in the configuration.
 func SpecOf(entry config.Plugin) Spec {
 	l := entry.Limits
 	return Spec{
-		Mode: Mode(entry.Mode), Config: entry.Config, Env: entry.Env,
+		Mode: Mode(entry.Mode), Config: entry.Config, Env: entry.Env, Read: entry.Read, Write: entry.Write,
 		Limits: launch.Limits{
 			Memory: uint64(l.Memory), Files: uint64(l.Files), Processes: uint64(l.Processes), CPU: l.CPU, Required: l.Required,
 		},

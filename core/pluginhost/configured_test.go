@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -41,17 +42,24 @@ func TestTheLockFileOfTheConfiguration(t *testing.T) {
 	assert.Equal(t, plugin.StateFailed, found(config.Plugins{Trust: "auto", Lock: lock}).State)
 	assert.Equal(t, trust.FirstUse, found(config.Plugins{Trust: "tofu", Lock: lock}).Trust)
 	assert.Equal(t, plugin.StateAvailable, found(config.Plugins{Trust: "off", Lock: lock}).State)
+	for mode, want := range map[string]sandbox.Mode{"off": sandbox.ModeOff, "tls": sandbox.ModeAuto, "mtls": sandbox.ModeAuto} {
+		cfg := config.Config{Plugins: config.Plugins{Trust: "auto", Sandbox: "auto"}, Security: config.Security{Mode: mode}}
+		assert.Equal(t, want, pluginhost.SandboxOf(cfg), mode)
+		assert.Equal(t, mode != "off", pluginhost.RulesOf(cfg).Resolve() == trust.ModeLocked, mode)
+		cfg.Plugins.Sandbox = "require"
+		assert.Equal(t, sandbox.ModeRequire, pluginhost.SandboxOf(cfg), mode)
+	}
 	_, err := pluginhost.FromConfig(config.Config{Plugins: config.Plugins{Trust: "locked"}}, nil, nil)
 	assert.ErrorIs(t, err, errs.InvalidParams.Err())
 }
 
 func TestSpecOfAPlugin(t *testing.T) {
 	got := pluginhost.SpecOf(config.Plugin{
-		Mode: "subprocess", Env: []string{"A"}, Config: map[string]any{"x": 1},
+		Mode: "subprocess", Env: []string{"A"}, Read: []string{"/r"}, Write: []string{"/w"}, Config: map[string]any{"x": 1},
 		Limits: config.PluginLimits{Memory: config.GiB, Files: 2, Processes: 3, CPU: 1.5, Required: true},
 	})
 	assert.Equal(t, pluginhost.Spec{
-		Mode: pluginhost.ModeSubprocess, Env: []string{"A"}, Config: map[string]any{"x": 1},
+		Mode: pluginhost.ModeSubprocess, Env: []string{"A"}, Read: []string{"/r"}, Write: []string{"/w"}, Config: map[string]any{"x": 1},
 		Limits: launch.Limits{Memory: 1 << 30, Files: 2, Processes: 3, CPU: 1.5, Required: true},
 	}, got)
 }

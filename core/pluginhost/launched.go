@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -22,6 +23,7 @@ type starter[T plugin.Component] struct {
 	spec     Spec
 	settings []byte
 	bounds   Supervision
+	security func() security.Settings // of the host
 }
 
 // start checks the file again, since it may have been replaced, and runs the program.
@@ -52,7 +54,7 @@ func (s starter[T]) same(now plugin.Manifest) error {
 func (s starter[T]) run(ctx context.Context, image *launch.Image, log *slog.Logger) (process[T], error) {
 	id, path := s.entry.ID(), s.entry.Home
 	p, err := launch.Start(ctx, launch.Options{
-		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits,
+		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits, Sandbox: s.policy(image.Reader()),
 		StartTimeout: s.bounds.StartTimeout, CallTimeout: s.bounds.CallTimeout, Logger: log,
 	})
 	if err != nil {

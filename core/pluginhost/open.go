@@ -114,7 +114,7 @@ func open[T plugin.Component](ctx context.Context, c *Catalog, k wire.Kind[T], i
 	s := newSupervisor[T](id, h.entry.Home, o.Supervision, c.logger(id))
 	s.stopped = func() { c.remove(s) }
 	s.replay = o.Replay
-	s.launch = starter[T]{c: c, api: k.API, entry: h.entry, spec: spec, settings: text, bounds: s.bounds}.start
+	s.launch = starter[T]{c: c, api: k.API, entry: h.entry, spec: spec, settings: text, bounds: s.bounds, security: s.security}.start
 	if err := c.add(s); err != nil {
 		s.cancel()
 		return none, &OpenError{ID: id, Stage: StageFind, Err: err}

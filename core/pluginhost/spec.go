@@ -31,6 +31,8 @@ type Spec struct {
 	Env []string
 	// Limits bound the plugin's process.
 	Limits launch.Limits
+	// Read and Write are absolute paths that the sandbox leaves to the plugin's process, besides those in Config.
+	Read, Write []string
 }
 
 // Supervision bounds a plugin process. Every zero field takes the default.

@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -30,12 +31,24 @@ type Instance struct {
 	Log   []string `json:"log,omitempty" yaml:"log,omitempty"`
 	// Figures are counters and facts of the process by name. For a transport they are
 	// operations, bytes copied, and how it reaches memory of others. For any process they
-	// say which limits hold and which do not.
+	// say which limits hold and which do not, and what its sandbox takes.
 	Figures map[string]string `json:"figures,omitempty" yaml:"figures,omitempty"`
 }
 
 // ID returns the plugin's kind and name.
 func (in Instance) ID() plugin.ID { return plugin.ID{Kind: in.Kind, Name: in.Name} }
+
+// figure adds a figure, without changing the map that others may read. An empty text adds none.
+func (in *Instance) figure(name, text string) {
+	if text == "" {
+		return
+	}
+	in.Figures = maps.Clone(in.Figures)
+	if in.Figures == nil {
+		in.Figures = map[string]string{}
+	}
+	in.Figures[name] = text
+}
 
 // status keeps the state of an instance and reports changes to its host.
 type status struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -280,12 +279,12 @@ func (s *supervisor[T]) instance() Instance {
 		if o, ok := any(r.Object()).(interface{ Figures() map[string]string }); ok {
 			in.Figures = o.Figures()
 		}
-		if l, ok := any(r.process).(interface{ Limits() string }); ok && l.Limits() != "" {
-			in.Figures = maps.Clone(in.Figures)
-			if in.Figures == nil {
-				in.Figures = map[string]string{}
-			}
-			in.Figures["limits"] = l.Limits()
+		if l, ok := any(r.process).(interface {
+			Limits() string
+			Sandbox() string
+		}); ok {
+			in.figure("limits", l.Limits())
+			in.figure("sandbox", l.Sandbox())
 		}
 	}
 	return in

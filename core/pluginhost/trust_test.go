@@ -38,7 +38,7 @@ func guard(t *testing.T, mode trust.Mode) guarded {
 	require.NoError(t, err)
 	dir := folder(t)
 	g := guarded{log: &logbuf.Buffer{}, path: install(t, dir, "mooncake-plugin-evict-faulty", content), lock: filepath.Join(folder(t), "plugins.lock.yaml")}
-	o := Options{Dirs: []string{dir}, Trust: mode, Logger: slog.New(slog.NewTextHandler(g.log, nil))}
+	o := Options{Dirs: []string{dir}, Rules: trust.Rules{Mode: mode}, Logger: slog.New(slog.NewTextHandler(g.log, nil))}
 	if mode != trust.ModeOff {
 		o.Lock = g.lock
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	core "github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
@@ -48,7 +49,7 @@ type settings struct{ plugin.NoConfig }
 
 // hosted is a factory whose policies are processes under the host of the core.
 func hosted(t *testing.T, dir string, id plugin.ID, m plugin.Manifest) evict.Factory {
-	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}})
+	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, catalog.Close(context.Background())) })
 	return evict.Define(m, func() *settings { return &settings{} }, func(*settings) (evict.Policy, error) {
@@ -69,7 +70,7 @@ func TestPythonConformance(t *testing.T) {
 // that a killed process is restarted and gets the state again.
 func TestPythonIsSupervised(t *testing.T) {
 	dir := python(t)
-	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}})
+	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, catalog.Close(context.Background())) }()
 

@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
@@ -74,7 +75,7 @@ func (b *board) node(t *testing.T, name string, standby bool) *node {
 	n := &node{name: name}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
-	n.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{dir}, Logger: log})
+	n.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{dir}, Logger: log, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	bounds := quick()
 	// No limit may end what should end by itself: the engine says when peers can find a

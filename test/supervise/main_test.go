@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
@@ -98,9 +99,9 @@ func newRig(t *testing.T, folder string, b pluginhost.Supervision, settings map[
 	before := openFiles(t)
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
-	r.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{folder}, Logger: log})
+	r.catalog, err = pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{folder}, Logger: log, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
-	r.plugin, err = r.catalog.OpenTransport(t.Context(), faulty, pluginhost.Spec{Config: settings}, pluginhost.TransportOptions{Supervision: b})
+	r.plugin, err = r.catalog.OpenTransport(t.Context(), faulty, pluginhost.Spec{Config: settings, Write: []string{filepath.Dir(t.TempDir())}}, pluginhost.TransportOptions{Supervision: b})
 	require.NoError(t, err)
 	require.NoError(t, r.plugin.Start(t.Context(), nil))
 	r.peer, err = r.catalog.OpenTransport(t.Context(), plugin.ID{Kind: "transport", Name: "tcp"},

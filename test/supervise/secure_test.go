@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
@@ -23,7 +24,7 @@ func TestSecurityReachesTheProcess(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	log := slog.New(slog.DiscardHandler)
 	tcp := plugin.ID{Kind: plugin.KindTransport, Name: "tcp"}
-	catalog, err := pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{dir}, Logger: log})
+	catalog, err := pluginhost.New(builtin.Plugins(), pluginhost.Options{Dirs: []string{dir}, Logger: log, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, catalog.Close(t.Context())) })
 	begin := func(id plugin.ID, host plugin.Host, config map[string]any) transport.Transport {

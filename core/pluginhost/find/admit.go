@@ -25,7 +25,7 @@ func look(path string, j trust.Judge) Entry {
 	return e
 }
 
-func (f *Finder) judge() trust.Judge { return trust.ReadJudge(f.opts.Trust, f.opts.Lock) }
+func (f *Finder) judge() trust.Judge { return trust.ReadJudge(f.opts.Rules) }
 
 // Admit copies a file, which may have been replaced since it was found, and checks the copy. The
 // copy is what will run. With trust.ModeTOFU Admit locks a program that is not locked yet. log
@@ -53,7 +53,11 @@ func (f *Finder) Admit(ctx context.Context, path string, id plugin.ID, log *slog
 		e.Trust = trust.IsLocked
 		log.Info("the program is run for the first time and locked", "path", path, "version", e.Version, "sha256", e.SHA256, "lock", f.opts.Lock)
 	case judge.Mode() == trust.ModeOff:
-		log.Warn("the program is run unchecked: plugins.trust is off; lock it with `mooncake plugins lock` and name the file in plugins.lock", "path", path, "version", e.Version, "sha256", e.SHA256)
+		why := "plugins.trust is off"
+		if f.opts.Secured {
+			why += " although security.mode is not"
+		}
+		log.Warn("the program is run unchecked: "+why+"; lock it with `mooncake plugins lock` and name the file in plugins.lock", "path", path, "version", e.Version, "sha256", e.SHA256)
 	}
 	return e, im, nil
 }
@@ -95,6 +99,9 @@ func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, er
 	}
 	if e.Trust, err = j.Of(id, e.Version, sum); err != nil {
 		e.State, e.Reason = plugin.StateFailed, err.Error()
+	}
+	if e.Trust == trust.IsLocked {
+		e.SignedBy = j.Signed().Key
 	}
 	return e, im
 }

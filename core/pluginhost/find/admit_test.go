@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +39,7 @@ func guard(t *testing.T, mode trust.Mode) guarded {
 	dir := testplugin.Folder(t)
 	g := guarded{t: t, lock: filepath.Join(testplugin.Folder(t), "plugins.lock.yaml"), log: &bytes.Buffer{}}
 	g.path = testplugin.Put(t, dir, guardID.BinaryName(), testplugin.Script(t, testplugin.Manifest(guardID, 1)))
-	g.Finder = finder(t, Options{Dirs: []string{dir}, Trust: mode, Lock: g.lock})
+	g.Finder = finder(t, Options{Dirs: []string{dir}, Rules: trust.Rules{Mode: mode, Lock: g.lock}})
 	return g
 }
 
@@ -79,19 +80,24 @@ func (g guarded) change() {
 }
 
 func TestTrustNeedsALockFile(t *testing.T) {
-	for _, o := range []Options{
-		{Trust: trust.ModeLocked},
-		{Trust: trust.ModeTOFU},
-		{Trust: "unknown"},
+	const key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	for _, r := range []trust.Rules{
+		{Mode: trust.ModeLocked},
+		{Mode: trust.ModeTOFU},
+		{Mode: "unknown"},
 		{Lock: "relative.yaml"},
-		{Dirs: []string{"relative"}},
+		{Lock: "/x", Keys: []string{"relative.pub"}},
+		{Lock: "/x", Keys: []string{key}, Mode: trust.ModeTOFU},
+		{Lock: "/x", Keys: slices.Repeat([]string{key}, 17)},
 	} {
-		_, err := New(o)
-		assert.ErrorIs(t, err, errs.InvalidParams.Err(), "%+v", o)
+		_, err := New(Options{Rules: r})
+		assert.ErrorIs(t, err, errs.InvalidParams.Err(), "%+v", r)
 	}
-	for _, o := range []Options{{}, {Trust: trust.ModeAuto}, {Trust: trust.ModeOff}, {Trust: trust.ModeLocked, Lock: "/x"}} {
-		_, err := New(o)
-		assert.NoError(t, err, "%+v", o)
+	_, err := New(Options{Dirs: []string{"relative"}})
+	assert.ErrorIs(t, err, errs.InvalidParams.Err())
+	for _, r := range []trust.Rules{{}, {Mode: trust.ModeAuto}, {Mode: trust.ModeOff}, {Mode: trust.ModeLocked, Lock: "/x"}, {Secured: true}, {Lock: "/x", Keys: []string{key, "/x.pub"}}} {
+		_, err := New(Options{Rules: r})
+		assert.NoError(t, err, "%+v", r)
 	}
 }
 

@@ -28,6 +28,9 @@ type Entry struct {
 	// Trust says how the program compares with the lock file. It is empty if the program cannot
 	// be read.
 	Trust trust.Verdict `json:"trust,omitempty" yaml:"trust,omitempty"`
+	// SignedBy is the ID of the trusted key that signed the lock file which lists the program, empty
+	// where no signature is demanded.
+	SignedBy string `json:"signed_by,omitempty" yaml:"signed_by,omitempty"`
 
 	manifest plugin.Manifest
 }

@@ -15,10 +15,8 @@ type Options struct {
 	// Dirs are absolute paths of folders, searched in this order. A folder that does not exist
 	// counts as empty.
 	Dirs []string
-	// Lock is the absolute path of the lock file, empty for none.
-	Lock string
-	// Trust says which programs may run. It defaults to trust.ModeAuto.
-	Trust trust.Mode
+	// Rules say which programs may run.
+	trust.Rules
 }
 
 // Finder finds the programs of plugins. It has no state: each call reads the folders and the lock
@@ -26,25 +24,15 @@ type Options struct {
 type Finder struct{ opts Options }
 
 // New checks the options. It does not read any folder yet. It fails with InvalidParams for a
-// folder or a lock file whose path is not absolute, and for a trust mode that needs a lock file if
-// there is none.
+// folder whose path is not absolute, and for what trust.Rules.Check refuses.
 func New(o Options) (*Finder, error) {
 	for _, d := range o.Dirs {
 		if !filepath.IsAbs(d) {
 			return nil, errs.New(errs.InvalidParams, "plugins", "the plugin folder %q must be an absolute path, so that what is run does not depend on the working directory", d)
 		}
 	}
-	switch o.Trust {
-	case "", trust.ModeAuto, trust.ModeOff:
-	case trust.ModeLocked, trust.ModeTOFU:
-		if o.Lock == "" {
-			return nil, errs.New(errs.InvalidParams, "plugins", "trust %s needs a lock file", o.Trust)
-		}
-	default:
-		return nil, errs.New(errs.InvalidParams, "plugins", "trust %q is not auto, locked, tofu or off", o.Trust)
-	}
-	if o.Lock != "" && !filepath.IsAbs(o.Lock) {
-		return nil, errs.New(errs.InvalidParams, "plugins", "the lock file %q must be an absolute path, so that what is trusted does not depend on the working directory", o.Lock)
+	if err := o.Check(); err != nil {
+		return nil, err
 	}
 	o.Dirs = slices.Clone(o.Dirs)
 	return &Finder{o}, nil

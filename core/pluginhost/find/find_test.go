@@ -55,7 +55,7 @@ func TestTheListIsInOrder(t *testing.T) {
 		want = append(want, fmt.Sprintf("p%02d", i))
 	}
 	testplugin.Put(t, second, evictID("p00").BinaryName(), []byte("nothing"))
-	found := finder(t, Options{Dirs: []string{first, second}, Trust: trust.ModeOff}).Find(plugin.ID{})
+	found := finder(t, Options{Dirs: []string{first, second}, Rules: trust.Rules{Mode: trust.ModeOff}}).Find(plugin.ID{})
 	require.Len(t, found, 21)
 	var got []string
 	for _, e := range found[:20] {

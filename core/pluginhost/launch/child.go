@@ -33,6 +33,7 @@ type child struct {
 	limits *limiter
 	cmd    *exec.Cmd // of the keeper, if there is one
 	kept   *kept     // nil without a keeper
+	box    confined
 	out    *output
 
 	stdout, stderr *os.File // our ends
@@ -52,7 +53,7 @@ type child struct {
 func newChild(ctx context.Context, o Options, out *output) *child {
 	cmd := exec.CommandContext(ctx, o.Path) // The host decides when it ends, see kill.
 	cmd.Args[0] = o.Name
-	return &child{path: o.Path, image: o.Image, limits: newLimiter(o), out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
+	return &child{path: o.Path, image: o.Image, limits: newLimiter(o), box: confined{policy: o.Sandbox, log: o.Logger}, out: out, reaped: make(chan struct{}), done: make(chan struct{}), cmd: cmd}
 }
 
 // Start implements runner.Runner. The thread that starts a process must outlive it, because the
@@ -118,10 +119,17 @@ func (c *child) wire() (theirs []*os.File, err error) {
 	c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, c.image.file)
 	c.cmd.Path = "/proc/self/fd/" + strconv.Itoa(2+len(c.cmd.ExtraFiles))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	k, more, err := keep(c.cmd, c.limits.system)
+	box, err := c.box.prepare()
+	if err != nil {
+		return theirs, err
+	}
+	if box != nil && box.Ruleset != nil {
+		theirs = append(theirs, box.Ruleset)
+	}
+	k, more, err := keep(c.cmd, c.limits.system, box)
 	if err != nil {
 		c.limits.log.Warn("the plugin runs without a keeper: processes that leave its process group outlive it, and its processes may outlive this host", "reason", err)
-		return theirs, nil
+		return theirs, c.box.lost(err)
 	}
 	c.kept, c.limits.kept = k, k
 	return append(theirs, more...), nil

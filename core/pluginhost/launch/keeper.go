@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/internal/keeper"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // keeperPatience is how long a keeper may take to kill the plugin's remaining processes once the
@@ -25,6 +27,8 @@ type kept struct {
 	report *os.File // our end of the pipe on which the keeper reports the plugin's number
 	theirs *os.File // the keeper's end
 
+	box *sandbox.Box // what the plugin's process does to itself first, nil for nothing
+
 	pid    int // of the plugin; the keeper collects the plugin, so the number may be reused
 	handle int // a descriptor of the plugin (pidfd_open), which is never reused
 }
@@ -33,9 +37,9 @@ type kept struct {
 var errNoKeeper = errors.New("no keeper")
 
 // keep changes a command so that a keeper runs the program. The command's path and files must be
-// complete. The returned files are the child's.
-func keep(cmd *exec.Cmd, s system) (k *kept, theirs []*os.File, err error) {
-	k = &kept{handle: -1}
+// complete. The returned files are the child's. box, nil for none, is put in force before the program runs.
+func keep(cmd *exec.Cmd, s system, box *sandbox.Box) (k *kept, theirs []*os.File, err error) {
+	k = &kept{handle: -1, box: box}
 	defer func() {
 		if err != nil {
 			closeAll(append(theirs, k.report))
@@ -56,20 +60,28 @@ func keep(cmd *exec.Cmd, s system) (k *kept, theirs []*os.File, err error) {
 	}
 	theirs = append(theirs, k.theirs)
 	report := 3 + len(cmd.ExtraFiles)
-	program, err := keeperProgram(report, report+1)
+	files := []*os.File{k.theirs, nil}
+	var steps func(keeper.Place) []keeper.Step
+	if box != nil {
+		steps = box.Steps(report + len(files))
+		if box.Ruleset != nil {
+			files = append(files, box.Ruleset)
+		}
+	}
+	program, err := keeperProgram(report, report+1, steps)
 	if err != nil {
 		return k, theirs, err
 	}
-	theirs = append(theirs, program)
-	cmd.ExtraFiles = append(cmd.ExtraFiles, k.theirs, program)
+	theirs, files[1] = append(theirs, program), program
+	cmd.ExtraFiles = append(cmd.ExtraFiles, files...)
 	cmd.Args = append([]string{cmd.Path}, cmd.Args...)
 	cmd.Path = "/proc/self/fd/" + strconv.Itoa(report+1)
 	return k, theirs, nil
 }
 
 // keeperProgram returns a sealed file that holds the keeper's program.
-func keeperProgram(report, self int) (*os.File, error) {
-	text, err := keeper.Image(report, self)
+func keeperProgram(report, self int, steps func(keeper.Place) []keeper.Step) (*os.File, error) {
+	text, err := keeper.Image(report, self, steps)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +124,7 @@ func (k *kept) meet() error {
 	for ; len(said) >= 4; said = said[4:] { // The two may write in either order.
 		n := int(int32(binary.NativeEndian.Uint32(said))) //nolint:gosec // As it was written.
 		if n <= 0 {
-			return &os.PathError{Op: "fork/exec", Path: "the program", Err: syscall.Errno(-n)} //nolint:gosec // An error number.
+			return k.failure(-n)
 		}
 		pid = n
 	}
@@ -121,6 +133,16 @@ func (k *kept) meet() error {
 		k.handle = -1 // The plugin has ended and was collected.
 	}
 	return nil
+}
+
+// failure explains what a keeper reported in place of a number.
+func (k *kept) failure(n int) error {
+	step, why := n>>keeper.StepShift, syscall.Errno(n&(1<<keeper.StepShift-1)) //nolint:gosec // An error number.
+	if step > 0 && k.box != nil {
+		return errs.WithHint(errs.New(errs.NotSupported, "", "its sandbox cannot be put in force: %s: %w", k.box.StepName(step), why),
+			"plugins.sandbox: off runs the plugin without it")
+	}
+	return &os.PathError{Op: "fork/exec", Path: "the program", Err: why}
 }
 
 // signal sends a signal to the plugin, and reports whether the plugin still exists.

@@ -131,7 +131,7 @@ func openFiles(t *testing.T) int {
 
 // TestTheKeepersProgramCannotBeChanged: the program is sealed, and the plugin does not inherit it.
 func TestTheKeepersProgramCannotBeChanged(t *testing.T) {
-	f, err := keeperProgram(3, 4)
+	f, err := keeperProgram(3, 4, nil)
 	require.NoError(t, err)
 	defer f.Close()
 	_, err = f.WriteAt([]byte("x"), 0)

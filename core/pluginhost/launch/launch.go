@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mooncake-go/mooncake/core/internal/hclogbridge"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
@@ -56,6 +57,9 @@ type Options struct {
 	Env []string
 	// Limits bound what the child may use.
 	Limits Limits
+	// Sandbox says which rights the child keeps; its zero value takes none away. The folder of the
+	// child's socket need not be in it.
+	Sandbox sandbox.Policy
 	// StartTimeout defaults to DefaultStartTimeout.
 	StartTimeout time.Duration
 	// CallTimeout bounds each call of the kind. It defaults to wire.DefaultTimeout.
@@ -154,9 +158,10 @@ func (p *Process) config(ctx context.Context, o Options, kind wire.Descriptor, c
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: wire.ClientPlugins(kind, o.API, wire.ClientOptions{ID: o.ID, Timeout: o.CallTimeout, Data: p.data, Kill: p.child.killFor}),
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, dir string) (runner.Runner, error) {
 			p.child.cmd.Env = append(spec.Env, environment(ctx, o)...)
 			p.child.cmd.Env = append(p.child.cmd.Env, clientCertEnv+"="+certificate)
+			p.child.cmd.Env = append(p.child.cmd.Env, p.child.box.own(dir)...)
 			return p.child, nil
 		},
 		SkipHostEnv:      true,
@@ -261,6 +266,9 @@ func (p *Process) SHA256() string { return p.child.image.SHA256 }
 
 // Limits says which limits hold, and which do not and why. It is empty if no limits are set.
 func (p *Process) Limits() string { return p.child.limits.String() }
+
+// Sandbox says which rights were taken from the process, and which could not be. It is empty if none was to be taken.
+func (p *Process) Sandbox() string { return p.child.box.String() }
 
 // PID returns the process number, for logs.
 func (p *Process) PID() int { return p.child.pid() }

@@ -16,11 +16,11 @@ import (
 // the lock file first. The other one is trusted, and stays so.
 func TestAnotherWasFaster(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
-	j := ReadJudge(ModeTOFU, path)
+	j := ReadJudge(Rules{Mode: ModeTOFU, Lock: path})
 	v, err := j.Of(evictID("a"), "1", sumA)
 	require.NoError(t, err)
 	require.Equal(t, FirstUse, v)
-	require.NoError(t, ReadJudge(ModeTOFU, path).Enter(t.Context(), evictID("a"), HostPlatform(), Locked{"2", sumB}))
+	require.NoError(t, ReadJudge(Rules{Mode: ModeTOFU, Lock: path}).Enter(t.Context(), evictID("a"), HostPlatform(), Locked{"2", sumB}))
 
 	err = j.Enter(t.Context(), evictID("a"), HostPlatform(), Locked{"1", sumA})
 	assert.Equal(t, errs.FileOpenFail, errs.CodeOf(err))
@@ -35,7 +35,7 @@ func TestAnotherWasFaster(t *testing.T) {
 // TestAllOfTheChecksumCounts: the whole checksum is compared, although messages show only its
 // beginning.
 func TestAllOfTheChecksumCounts(t *testing.T) {
-	j := Judge{mode: ModeLocked, path: "/lock"}
+	j := Judge{rules: Rules{Mode: ModeLocked, Lock: "/lock"}}
 	require.NoError(t, j.lock.Set(evictID("a"), HostPlatform(), Locked{"1", sumA}))
 	last := byte('0')
 	if sumA[63] == last {
@@ -50,7 +50,7 @@ func TestAllOfTheChecksumCounts(t *testing.T) {
 
 func TestNoLockFileIsSaid(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
-	_, err := ReadJudge(ModeLocked, path).Of(evictID("a"), "1", sumA)
+	_, err := ReadJudge(Rules{Mode: ModeLocked, Lock: path}).Of(evictID("a"), "1", sumA)
 	assert.ErrorContains(t, err, "there is no lock file "+path)
 }
 

@@ -26,7 +26,16 @@ func TestModesStandFor(t *testing.T) {
 		{ModeLocked, "/x", ModeLocked},
 		{ModeOff, "/x", ModeOff},
 	} {
-		assert.Equal(t, c.want, c.mode.Resolve(c.lock), "%+v", c)
+		r := Rules{Mode: c.mode, Lock: c.lock}
+		assert.Equal(t, c.want, r.Resolve(), "%+v", c)
+		for _, strict := range []Rules{{Secured: true}, {Keys: []string{"/key"}}} {
+			strict.Mode, strict.Lock = r.Mode, r.Lock
+			want := c.want
+			if c.mode == "" || c.mode == ModeAuto {
+				want = ModeLocked
+			}
+			assert.Equal(t, want, strict.Resolve(), "%+v", strict)
+		}
 	}
 }
 
@@ -35,7 +44,7 @@ func TestALockFileThatCannotBeUsed(t *testing.T) {
 	path := filepath.Join(testplugin.Folder(t), "plugins.lock.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("version: 1\nplugins: 7\n"), 0o644))
 	for mode, refused := range map[Mode]bool{ModeLocked: true, ModeTOFU: true, ModeOff: false} {
-		v, err := ReadJudge(mode, path).Of(evictID("a"), "1", sumA)
+		v, err := ReadJudge(Rules{Mode: mode, Lock: path}).Of(evictID("a"), "1", sumA)
 		assert.Equal(t, Unlocked, v, mode)
 		if refused {
 			assert.ErrorContains(t, err, path+":2: ", mode)
@@ -45,7 +54,7 @@ func TestALockFileThatCannotBeUsed(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(path))
 	for mode, refused := range map[Mode]bool{ModeLocked: true, ModeTOFU: false, ModeOff: false} {
-		_, err := ReadJudge(mode, path).Of(evictID("a"), "1", sumA)
+		_, err := ReadJudge(Rules{Mode: mode, Lock: path}).Of(evictID("a"), "1", sumA)
 		assert.Equal(t, refused, err != nil, mode)
 	}
 }
@@ -56,7 +65,7 @@ func TestPlatformsAreJudgedApart(t *testing.T) {
 	other := "linux/s390x"
 	require.NotEqual(t, other, HostPlatform())
 	judge := func(platform string) Judge {
-		j := Judge{mode: ModeLocked, path: "/lock"}
+		j := Judge{rules: Rules{Mode: ModeLocked, Lock: "/lock"}}
 		require.NoError(t, j.lock.Set(evictID("a"), platform, Locked{"1.2.3", sumA}))
 		return j
 	}
@@ -81,7 +90,7 @@ func TestAScriptsFirstUse(t *testing.T) {
 	require.NoError(t, UpdateLock(t.Context(), path, func(l *Lock) error {
 		return l.Set(evictID("a"), "linux/s390x", Locked{"1", sumA})
 	}))
-	j := ReadJudge(ModeTOFU, path)
+	j := ReadJudge(Rules{Mode: ModeTOFU, Lock: path})
 	v, err := j.Of(evictID("a"), "1", sumB)
 	require.NoError(t, err)
 	require.Equal(t, FirstUse, v)

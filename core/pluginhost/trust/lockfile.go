@@ -25,19 +25,25 @@ func ReadLock(path string) (Lock, error) {
 }
 
 func readLock(path string, uid int) ([]byte, error) {
-	fail := func(err error) ([]byte, error) {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errs.WithHint(errs.New(errs.FileNotFound, "lock file "+path, "%w", err), "mooncake plugins lock makes it")
-		}
+	text, err := readOwned(path, uid, maxLockBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errs.WithHint(errs.New(errs.FileNotFound, "lock file "+path, "%w", err), "mooncake plugins lock makes it")
+	case err != nil:
 		return nil, errs.New(errs.FileOpenFail, "lock file "+path, "%w", err)
 	}
+	return text, nil
+}
+
+// readOwned reads a file that only root and this user can change, one byte more than limit at most.
+func readOwned(path string, uid int, limit int64) ([]byte, error) {
 	real, err := walk(path, uid)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -49,13 +55,9 @@ func readLock(path string, uid int) ([]byte, error) {
 		err = checkOwner("file", real, info, uid)
 	}
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxLockBytes+1))
-	if err != nil {
-		return fail(err)
-	}
-	return text, nil
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 // UpdateLock changes the lock file at an absolute path, or makes it. Concurrent updates, even by

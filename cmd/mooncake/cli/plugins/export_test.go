@@ -12,6 +12,7 @@ type (
 	LockedItem   = lockedItem
 	ReloadResult = reloadResult
 	Verified     = verified
+	Keys         = keys
 	Inspection   = inspection
 	Installation = installation
 	Removal      = removal

@@ -97,6 +97,7 @@ func (e verbs) installPlugin(ctx context.Context, t trusting, file, dir string, 
 		if err != nil {
 			return fmt.Errorf("%s is installed as %s, but not locked: %w", id, done.Path, err)
 		}
+		e.unsigned(t)
 	}
 	e.afterInstall(ctx, t, &out)
 	return output.Print(e.Stdout, format, out, out.write)

@@ -103,7 +103,7 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 		if p.Reason != "" && len(p.Instances) == 0 {
 			what = p.Reason
 		}
-		t.Row(p.Kind, p.Name, output.Dash(p.Version), output.Dash(apis(p.API)), stateOf(p), whereOf(p), output.Dash(p.Trust), p.Home, what)
+		t.Row(p.Kind, p.Name, output.Dash(p.Version), output.Dash(apis(p.API)), stateOf(p), whereOf(p), output.Dash(trustOf(p.Entry)), p.Home, what)
 	}
 	_ = t.Write(w) // The writer keeps the error.
 	for _, p := range list {
@@ -113,6 +113,14 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 			}
 		}
 	}
+}
+
+// trustOf says how a program compares with the lock file, and which key signed that.
+func trustOf(en pluginhost.Entry) string {
+	if en.SignedBy == "" {
+		return en.Trust
+	}
+	return en.Trust + ", signed by " + en.SignedBy
 }
 
 // writeInstance explains one plugin that a process uses.

@@ -25,6 +25,9 @@ set to locked: the named plugins, or all that are found. Entries for other platf
 FILE need not be in a plugin folder. If it is for another platform, name that platform with
 --platform; a script is the same for all platforms.
 
+Where plugins.trusted_keys demands a signature, sign the lock file afterwards: 'mooncake plugins
+sign'.
+
 The lock file is replaced atomically: a reader sees the old file or the new one. The verb fails
 if other users may write the file or its folder. No plugin is run.`,
 		Example: `  mooncake plugins lock --plugin-lock /etc/mooncake/plugins.lock.yaml
@@ -42,7 +45,11 @@ if other users may write the file or its folder. No plugin is run.`,
 			if err != nil {
 				return err
 			}
-			return e.lockPlugins(cmd.Context(), t.lock, found, f.format)
+			if err := e.lockPlugins(cmd.Context(), t.lock, found, f.format); err != nil {
+				return err
+			}
+			e.unsigned(t)
+			return nil
 		},
 	}
 	f.register(cmd)

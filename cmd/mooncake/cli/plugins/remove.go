@@ -76,6 +76,9 @@ func (e verbs) removePlugin(ctx context.Context, t trusting, id plugin.ID, keep 
 		if err != nil {
 			return fmt.Errorf("%s is removed, but its entry in the lock file is not: %w", out.File, err)
 		}
+		if out.Unlocked {
+			e.unsigned(t)
+		}
 	}
 	return output.Print(e.Stdout, format, out, func(w io.Writer) {
 		fmt.Fprintf(w, "removed %s\n", output.Printable(out.File))

@@ -36,6 +36,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 // trusting is a catalog with its lock file.
 type trusting struct {
 	lock    string // absolute, empty for none
+	keys    []string
 	catalog *pluginhost.Catalog
 }
 
@@ -51,7 +52,14 @@ func (e verbs) trusting(f trustFlags, mode trust.Mode) (trusting, error) {
 	catalog, cfg, err := e.catalog(f.file, f.dirs, slog.New(slog.DiscardHandler), func(p *config.Plugins) {
 		p.Lock, p.Trust = cmp.Or(lock, p.Lock), cmp.Or(string(mode), p.Trust)
 	})
-	return trusting{cfg.Lock, catalog}, err
+	return trusting{cfg.Lock, cfg.TrustedKeys, catalog}, err
+}
+
+// unsigned notes that a lock file that was changed has to be signed again.
+func (e verbs) unsigned(t trusting) {
+	if len(t.keys) > 0 {
+		fmt.Fprintf(e.Stderr, "the lock file has changed, and no plugin runs before it is signed again: mooncake plugins sign --key FILE --plugin-lock %s\n", output.Printable(t.lock))
+	}
 }
 
 var errNoLock = errors.New("no lock file is named: give --plugin-lock FILE, or set plugins.lock in the configuration")

@@ -28,6 +28,7 @@ type workbench struct {
 	t         *testing.T
 	dir, lock string
 	home      string
+	environ   []string // in addition
 }
 
 func newWorkbench(t *testing.T) workbench {
@@ -70,6 +71,7 @@ func (w workbench) run(args ...string) (code int, stdout, stderr string) {
 	w.t.Helper()
 	e, out, errOut := clitest.New()
 	e.Environ = []string{"XDG_DATA_HOME=" + w.home, "TMPDIR=" + w.home, "XDG_RUNTIME_DIR=" + w.home, "MOONCAKE_PLUGINS_DIRS=" + w.dir, "MOONCAKE_PLUGINS_LOCK=" + w.lock}
+	e.Environ = append(e.Environ, w.environ...)
 	code = cli.Run(e, append([]string{"mooncake", "plugins"}, args...))
 	return code, out.String(), errOut.String()
 }

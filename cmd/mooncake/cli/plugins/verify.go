@@ -3,6 +3,7 @@ package plugins
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -16,17 +17,22 @@ import (
 
 func (e verbs) verifyCmd() *cobra.Command {
 	var f trustFlags
+	var keys []string
 	cmd := &cobra.Command{
 		Use:   "verify [ID]...",
-		Short: "Compare the installed plugins with the lock file",
+		Short: "Compare the installed plugins with the lock file, and verify its signature",
 		Long: `Computes the checksums of the named plugins, or of all that are found, and compares them with
 the lock file, for every setting of plugins.trust. The exit code is 1 if a plugin differs from
 its entry, has no entry, is refused, or was named and is missing, and if a folder cannot be
 read. A plugin that has an entry and is not installed is listed as absent. That is no failure,
-since several machines may share a lock file. No plugin is run.`,
+since several machines may share a lock file. No plugin is run.
+
+With --key, or plugins.trusted_keys in the configuration, it first verifies the signature of the
+lock file, without a network. A missing or wrong signature is an error.`,
 		Example: `  mooncake plugins verify
   mooncake plugins verify evict/fifo -o json
-  mooncake plugins verify --plugin-dir /opt/mooncake/plugins --plugin-lock ./plugins.lock.yaml`,
+  mooncake plugins verify --plugin-dir /opt/mooncake/plugins --plugin-lock ./plugins.lock.yaml
+  mooncake plugins verify --plugin-lock ./plugins.lock.yaml --key ./set.pub`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			named, err := ids(args)
 			if err != nil {
@@ -39,7 +45,7 @@ since several machines may share a lock file. No plugin is run.`,
 			if t.lock == "" {
 				return command.Usage(errNoLock)
 			}
-			lock, err := trust.ReadLock(t.lock)
+			lock, err := e.verifiedLock(t, keys)
 			if err != nil {
 				return err
 			}
@@ -48,7 +54,28 @@ since several machines may share a lock file. No plugin is run.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringSliceVar(&keys, "key", nil, "public key of which one must have signed the lock file, or its file; repeatable (default: plugins.trusted_keys)")
 	return cmd
+}
+
+// verifiedLock reads the lock file, and verifies its signature if there are keys.
+func (e verbs) verifiedLock(t trusting, keys []string) (trust.Lock, error) {
+	for i, k := range keys {
+		if trust.CheckKey(k) != nil {
+			var err error
+			if keys[i], err = filepath.Abs(k); err != nil {
+				return trust.Lock{}, command.Usage(err)
+			}
+		}
+	}
+	if len(keys) == 0 {
+		keys = t.keys
+	}
+	lock, by, err := trust.ReadSigned(t.lock, keys)
+	if err == nil && by.Key != "" {
+		fmt.Fprintf(e.Stderr, "%s is signed by key %s: %s\n", output.Printable(t.lock), by.Key, output.Printable(by.Comment))
+	}
+	return lock, err
 }
 
 // verified is one line of plugins verify.

@@ -28,6 +28,8 @@ func main() {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "no device of this kind")
 		os.Exit(7)
+	case "attack":
+		attack(os.Getenv("ATTACK"))
 	case "silent":
 		stand()
 	case "leave group":

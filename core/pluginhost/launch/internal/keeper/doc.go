@@ -20,6 +20,9 @@
 // kernel sends when the host has died: after SIGTERM the plugin has two seconds to exit on its
 // own. The keeper ignores other signals. If the keeper is killed, the kernel kills the plugin.
 //
-// The keeper does not protect from a malicious plugin, which can kill its keeper first, as any
+// Before the plugin's process runs the plugin's program, it makes the system calls that the host prepared, by
+// which it gives up rights: see package sandbox. The keeper itself keeps its rights.
+//
+// Without these the keeper does not protect from a malicious plugin, which can kill its keeper first, as any
 // process of the same user can.
 package keeper

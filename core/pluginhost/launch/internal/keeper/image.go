@@ -29,25 +29,43 @@ const (
 
 // data is the data that the instructions read at fixed offsets.
 type data struct {
-	Report  int32             // 0: the descriptor for reports
-	Self    int32             // 4: the descriptor of the keeper's own program
-	All     uint64            // 8: every signal
-	Awaited uint64            // 16: the signals that it waits for
-	Grace   [4]int64          // 24: a struct itimerval
-	Pause   [2]int64          // 56: a struct timespec, between two checks for processes that are left
-	Default [32]byte          // 72: a struct sigaction, SIG_DFL
-	Name    [16]byte          // 104: its name in lists of processes
-	List    [len(listed)]byte // 120: the file that lists its children
+	Report  int32    // 0: the descriptor for reports
+	Self    int32    // 4: the descriptor of the keeper's own program
+	All     uint64   // 8: every signal
+	Awaited uint64   // 16: the signals that it waits for
+	Grace   [4]int64 // 24: a struct itimerval
+	Pause   [2]int64 // 56: a struct timespec, between two checks for processes that are left
+	Default [32]byte // 72: a struct sigaction, SIG_DFL
+	Name    [16]byte // 104: its name in lists of processes
+	List    [32]byte // 120: the file that lists its children
+	Steps   uint64   // 152: the address of the steps
+	End     uint64   // 160: behind the last step
 }
 
 const listed = "/proc/thread-self/children\x00"
+
+// Step is a system call that the plugin's process makes before it runs the plugin's program.
+type Step struct {
+	Number uint64
+	Args   [6]uint64
+}
+
+// Place puts bytes into the keeper's memory, which cannot be written, and returns their address.
+type Place func(content []byte) (address uint64)
+
+// StepShift is where the number of the step that failed, counted from 1, begins in a report; the error number is
+// below.
+const StepShift = 12
 
 // Image returns the keeper's program. Its arguments are the path of the plugin's program and
 // the plugin's own arguments. Its environment is the plugin's. It writes the plugin's number to
 // the descriptor report, as 4 bytes in native byte order, and closes it. If the plugin's program
 // cannot be run, it also writes a negative error number, before or after the plugin's number.
 // self is the descriptor from which the keeper's program is run. The plugin inherits neither.
-func Image(report, self int) ([]byte, error) {
+//
+// steps, nil for none, returns the system calls that the plugin's process makes first, in this order. If one of them
+// fails the program is not run, and the error number has the number of the step, see StepShift.
+func Image(report, self int, steps func(Place) []Step) ([]byte, error) {
 	code := instructions()
 	if code == nil {
 		return nil, ErrNotHere
@@ -59,12 +77,26 @@ func Image(report, self int) ([]byte, error) {
 	}
 	copy(d.Name[:], "mooncake-keeper")
 	copy(d.List[:], listed)
+	var tail bytes.Buffer // behind the code
+	place := func(content []byte) uint64 {
+		tail.Write(make([]byte, -(codeAt+len(code)+tail.Len())&7))
+		at := base + codeAt + len(code) + tail.Len()
+		tail.Write(content)
+		return uint64(at) //nolint:gosec // An address of this program.
+	}
+	if steps != nil {
+		var list bytes.Buffer
+		put(&list, steps(place))
+		d.Steps = place(list.Bytes())
+		d.End = d.Steps + uint64(list.Len()) //nolint:gosec // A length.
+	}
 	var b bytes.Buffer
-	header(&b, codeAt+len(code))
+	header(&b, codeAt+len(code)+tail.Len())
 	b.Write(make([]byte, dataAt-b.Len()))
 	put(&b, d)
 	b.Write(make([]byte, codeAt-b.Len()))
 	b.Write(code)
+	b.Write(tail.Bytes())
 	return b.Bytes(), nil
 }
 

@@ -31,10 +31,15 @@ type kept struct {
 	failed syscall.Errno
 }
 
-// keep runs a shell script below a keeper; /bin/sh stands for the plugin's program.
 func keep(t *testing.T, path string, args ...string) *kept {
 	t.Helper()
-	text, err := Image(3, 4)
+	return keepSteps(t, nil, path, args...)
+}
+
+// keepSteps runs a shell script below a keeper; /bin/sh stands for the plugin's program.
+func keepSteps(t *testing.T, steps func(Place) []Step, path string, args ...string) *kept {
+	t.Helper()
+	text, err := Image(3, 4, steps)
 	require.NoError(t, err)
 	fd, err := unix.MemfdCreate("keeper", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
@@ -106,6 +111,28 @@ func (k *kept) number(t *testing.T) int {
 	n, err := strconv.Atoi(k.word(t))
 	require.NoError(t, err)
 	return n
+}
+
+// TestSteps: the plugin's process makes the calls in order, with what they point to, and the keeper does not make
+// them. A step that fails is named, and the program does not run.
+func TestSteps(t *testing.T) {
+	name := func(place Place) []Step {
+		return []Step{
+			{unix.SYS_PRCTL, [6]uint64{unix.PR_SET_NO_NEW_PRIVS, 1}},
+			{unix.SYS_CHDIR, [6]uint64{place([]byte("/proc\x00"))}},
+			{unix.SYS_CHDIR, [6]uint64{place([]byte("sys\x00"))}},
+		}
+	}
+	k := keepSteps(t, name, "/bin/sh", "sh", "-c", `pwd; grep NoNewPrivs /proc/self/status; grep NoNewPrivs /proc/$PPID/status`)
+	assert.Equal(t, "/proc/sys", k.word(t))
+	assert.Equal(t, "NoNewPrivs:\t1", k.word(t))
+	assert.Equal(t, "NoNewPrivs:\t0", k.word(t), "of the keeper")
+
+	k = keepSteps(t, func(place Place) []Step {
+		return append(name(place), Step{unix.SYS_CHDIR, [6]uint64{place([]byte("/none\x00"))}})
+	}, "/bin/sh", "sh", "-c", "echo ran")
+	assert.Equal(t, syscall.Errno(4<<StepShift|int(unix.ENOENT)), k.failed)
+	assert.Equal(t, 127, k.status(t).ExitStatus())
 }
 
 // state is the letter of a process's state, empty if there is no such process.

@@ -1,0 +1,66 @@
+package plugins_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+)
+
+// TestASignedSet follows an operator: make a key, lock, sign, verify, list; then a plugin is changed and locked again
+// without a signature.
+func TestASignedSet(t *testing.T) {
+	w := newWorkbench(t)
+	w.plugin("evict/fifo", "1.0.0")
+	keys, password := private(t), filepath.Join(private(t), "password")
+	require.NoError(t, os.WriteFile(password, []byte("secret\n"), 0o600))
+	var made plugins.Keys
+	require.Equal(t, command.ExitOK, w.json(&made, "keygen", filepath.Join(keys, "set"), "--password-file", password))
+	info, err := os.Stat(made.Private)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode())
+	code, _, errOut := w.run("keygen", filepath.Join(keys, "set"))
+	assert.Equal(t, command.ExitFailure, code)
+	assert.Contains(t, errOut, "exists")
+
+	require.Equal(t, command.ExitOK, first(w.run("lock")))
+	code, _, errOut = w.run("verify", "--key", made.Public)
+	assert.Equal(t, command.ExitFailure, code)
+	assert.Contains(t, errOut, "there is no "+w.lock+".minisig")
+	code, _, errOut = w.run("sign", "--key", made.Private)
+	assert.Equal(t, command.ExitUsage, code)
+	assert.Contains(t, errOut, "give --password-file")
+	assert.Equal(t, command.ExitUsage, first(w.run("sign")))
+
+	code, out, _ := w.run("sign", "--key", made.Private, "--password-file", password, "--comment", "release 7")
+	require.Equal(t, command.ExitOK, code)
+	assert.Equal(t, "signed "+w.lock+" with key "+made.ID+": "+w.lock+".minisig\n", out)
+	code, _, errOut = w.run("verify", "--key", made.Public)
+	assert.Equal(t, command.ExitOK, code, errOut)
+	assert.Contains(t, errOut, "is signed by key "+made.ID+": release 7")
+
+	w.environ = append(w.environ, "MOONCAKE_PLUGINS_TRUSTED_KEYS="+made.Key)
+	_, out, _ = w.run("list", "--no-live")
+	assert.Regexp(t, `fifo .* locked, signed by `+made.ID, out)
+	w.plugin("evict/fifo", "1.1.0")
+	code, _, errOut = w.run("lock")
+	assert.Equal(t, command.ExitOK, code)
+	assert.Contains(t, errOut, "mooncake plugins sign --key FILE --plugin-lock "+w.lock)
+	var list []pluginhost.Entry
+	require.Equal(t, command.ExitOK, w.json(&list, "list", "--no-live"))
+	for _, en := range list {
+		if en.Name == "fifo" {
+			assert.Empty(t, en.SignedBy)
+			assert.Contains(t, en.Reason, "was changed after signing")
+		}
+	}
+	assert.Equal(t, command.ExitFailure, first(w.run("verify")))
+}
+
+func first(code int, _, _ string) int { return code }
