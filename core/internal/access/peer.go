@@ -103,7 +103,9 @@ func PeerOf(conn net.Conn) *Peer {
 // before gRPC sees it, see package doors.
 func Credentials() credentials.TransportCredentials { return accepted{} }
 
-type accepted struct{ credentials.TransportCredentials }
+type accepted struct {
+	credentials.TransportCredentials
+}
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (accepted) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -64,7 +64,7 @@ func New(h http.Handler, opts Options) *Server {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{max: opts.MaxConnections, log: opts.Logger, http: &http.Server{
-		Handler:           tracked(browserSafe(h, opts.Changes)),
+		Handler: tracked(browserSafe(h, opts.Changes)),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return access.With(context.WithValue(ctx, connKey{}, c), access.PeerOf(c))
 		},
