@@ -8,16 +8,18 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net"
+	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/callctx"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
-// Peer is the process at the other end of a connection. It does not change.
+// Peer is the process at the other end of a connection.
 type Peer struct {
 	// Identity is who it is, by its certificate.
 	Identity security.Identity
@@ -26,18 +28,21 @@ type Peer struct {
 	// Remote is its address, for the log.
 	Remote string
 
-	known bool
-	owner uint64
+	known   bool
+	owner   uint64
+	tenant  model.Tenant
+	allowed set
+	last    [8]atomic.Pointer[sum] // of the audit
 }
 
 // NewPeer returns a process with a verified identity.
 func NewPeer(id security.Identity, door config.Door, remote net.Addr) *Peer {
-	return &Peer{Identity: id, Door: door, Remote: remote.String(), known: true, owner: Owner(id)}
+	return &Peer{Identity: id, Door: door, Remote: remote.String(), known: true, owner: Owner(id), tenant: tenantOf(id), allowed: allowed(id)}
 }
 
 // Owner returns the first half, Hi, of the client ids of a process with an identity.
 func Owner(id security.Identity) uint64 {
-	sum := sha256.Sum256([]byte(id.URI()))
+	sum := sha256.Sum256([]byte(id.Trust + "\x00" + string(id.Role) + "\x00" + id.Tenant + "\x00" + id.Name))
 	return binary.BigEndian.Uint64(sum[:])
 }
 

@@ -20,6 +20,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/security"
@@ -31,7 +32,8 @@ type Doors struct {
 	keeper  *security.Keeper // nil with mode off
 	log     *slog.Logger
 	refused *prometheus.CounterVec
-	metrics *prometheus.Registry // has refused
+	metrics *prometheus.Registry // has refused, and what control counts
+	control *access.Control
 	rate    foreign.Seldom[kind]
 	warned  sync.Once
 }
@@ -45,6 +47,9 @@ type kind struct {
 
 // Open reads the certificates of the section. Nothing runs before Run.
 func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	s := cfg.Settings()
 	s.Log = log
 	k, err := security.Open(s)
@@ -59,6 +64,7 @@ func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 		}, []string{"door", "reason"}),
 	}
 	d.metrics.MustRegister(d.refused)
+	d.control = access.NewControl(cfg.Audit, log, d.metrics)
 	return d, nil
 }
 
@@ -68,6 +74,14 @@ func (d *Doors) Keeper() *security.Keeper {
 		return nil
 	}
 	return d.keeper
+}
+
+// Access returns what decides over the calls of peers, nil for nil.
+func (d *Doors) Access() *access.Control {
+	if d == nil {
+		return nil
+	}
+	return d.control
 }
 
 // Gather implements prometheus.Gatherer with the metrics of the doors.
