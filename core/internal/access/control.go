@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -73,6 +77,48 @@ func names(roles []security.Role) []string {
 		}
 	}
 	return out
+}
+
+// Handle registers a handler of an HTTP port, whose pattern the table has for the door.
+func (k *Control) Handle(mux *http.ServeMux, door config.Door, pattern string, h http.HandlerFunc) {
+	c := Find(string(door), pattern)
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if err := k.Check(r.Context(), c); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		h(w, r)
+	})
+}
+
+// Over has a call of the table made before each request for what is below root.
+func (k *Control) Over(c *Call, root string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(path.Clean(r.URL.Path)+"/", root) {
+			if err := k.Check(r.Context(), c); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Service returns the description of a gRPC service whose calls only those make whom the table allows them.
+// answer makes a status of a refusal.
+func (k *Control) Service(desc grpc.ServiceDesc, answer func(error) error) *grpc.ServiceDesc {
+	methods := make([]grpc.MethodDesc, len(desc.Methods))
+	for i, m := range desc.Methods {
+		c := Find(desc.ServiceName, m.MethodName)
+		methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: func(srv any, ctx context.Context, decode func(any) error, chain grpc.UnaryServerInterceptor) (any, error) {
+			if err := k.Check(ctx, c); err != nil {
+				return nil, answer(err)
+			}
+			return m.Handler(srv, ctx, decode, chain)
+		}}
+	}
+	desc.Methods, desc.Streams = methods, nil
+	return &desc
 }
 
 // Refuse counts a refusal, and returns its error for the caller.
@@ -145,6 +191,14 @@ func (k *Control) OneTenant(ctx context.Context, c *Call) error {
 	}
 	return k.Refuse(ctx, c, errs.WithHint(errs.New(errs.IllegalClient, "access", "%s is of tenant %q, and this master serves one tenant only", p.Identity, p.tenant),
 		"start the master with --enable_multi_tenants, or use a certificate without a tenant"))
+}
+
+// OwnTask hides a task of another tenant than that of the peer's identity: TaskNotFound.
+func OwnTask(ctx context.Context, t model.Task) (model.Task, error) {
+	if mine := TenantOf(ctx); mine != "" && cmp.Or(t.Spec.Tenant, model.DefaultTenant) != mine {
+		return model.Task{}, errs.New(errs.TaskNotFound, "access", "there is no task %s of tenant %q", t.ID, mine)
+	}
+	return t, nil
 }
 
 // TenantOf returns the tenant whose objects the peer may see, empty for all.

@@ -46,6 +46,14 @@ func Owner(id security.Identity) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
+// Same reports whether two peers have the same identity.
+func (p *Peer) Same(as *Peer) bool { return p.Identity == as.Identity }
+
+// Administers reports whether the peer may change what belongs to others.
+func (p *Peer) Administers() bool {
+	return p.Identity.Role == security.RoleMaster || p.Identity.Role == security.RoleOperator && p.tenant == ""
+}
+
 // AuthType implements credentials.AuthInfo.
 func (p *Peer) AuthType() string { return "mooncake" }
 

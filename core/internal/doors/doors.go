@@ -48,7 +48,7 @@ type kind struct {
 // Open reads the certificates of the section. Nothing runs before Run.
 func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+		log = slog.Default()
 	}
 	s := cfg.Settings()
 	s.Log = log
