@@ -47,6 +47,11 @@ func AllDoors() []Door {
 // On reports whether the mode is not off.
 func (s Security) On() bool { return s.Mode != "" && security.Mode(s.Mode) != security.ModeOff }
 
+// Identities reports whether the client ids of the pool begin with the identities of their processes.
+func (s Security) Identities() bool {
+	return security.Mode(s.Mode) == security.ModeMTLS && !s.Plain(DoorRPC)
+}
+
 // Plain reports whether a door is plaintext.
 func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plaintext, string(d)) }
 

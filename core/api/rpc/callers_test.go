@@ -69,7 +69,7 @@ func TestCallersArrive(t *testing.T) {
 			continue
 		}
 		require.NotNil(t, p)
-		require.Equal(t, security.RoleStore, p.Identity.Role)
+		require.Equal(t, security.RoleMaster, p.Identity.Role)
 		require.Equal(t, config.DoorRPC, p.Door)
 		require.Same(t, peers[0], p, "a connection has one")
 	}

@@ -150,7 +150,7 @@ func (k *Control) Own(ctx context.Context, c *Call, client model.ClientID, reads
 		return nil
 	}
 	return k.Refuse(ctx, c, errs.WithHint(errs.New(errs.IllegalClient, "access", "%s calls %s for client %s, which is not its own", p.Identity, c, client),
-		"client ids begin with %016x for this certificate: was it replaced by one with another identity while the process ran? then start the process again", p.owner))
+		"client ids begin with %d for this certificate: was it replaced by one with another identity while the process ran? then start the process again", p.owner))
 }
 
 // Adopt returns the client id of the peer's identity that stands for one that a client of upstream's has made.

@@ -22,6 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -82,6 +83,21 @@ func (d *Doors) Access() *access.Control {
 		return nil
 	}
 	return d.control
+}
+
+// Own returns a client id of the identity of this process for one that it has made or kept, with the same second
+// half. Without an identity, and where calls to masters are plaintext, it returns the id itself.
+func (d *Doors) Own(client model.ClientID) (model.ClientID, error) {
+	if d == nil || !d.cfg.Identities() {
+		return client, nil
+	}
+	id, err := d.keeper.Identity()
+	if err != nil {
+		return client, errs.WithHint(errs.New(errs.InvalidParams, "security.cert", "who this process is: %w", err),
+			"if its certificate gets an identity by security.allow of the masters, the same entry belongs into that of this process")
+	}
+	client.Hi = access.Owner(id)
+	return client, nil
 }
 
 // Gather implements prometheus.Gatherer with the metrics of the doors.

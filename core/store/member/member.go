@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/client"
@@ -47,6 +48,7 @@ type Member struct {
 	engine assembly.Running
 
 	id    model.ClientID
+	own   func(model.ClientID) (model.ClientID, error) // makes id one of the identity of this process
 	keep  Keep
 	tiers store.Tiers // nil for a client that reads no tiers
 	disks *tiers      // of the node, nil for none
@@ -62,13 +64,16 @@ type Member struct {
 	report      *reporter
 }
 
-func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *Member {
-	return &Member{cfg: cfg, log: log, dial: dial, id: model.NewUUID(), metrics: status.registry}
+func newMember(cfg config.Store, dial Dial, d *doors.Doors, status *Status, log *slog.Logger) *Member {
+	return &Member{cfg: cfg, log: log, dial: dial, id: model.NewUUID(), own: d.Own, metrics: status.registry}
 }
 
 // start connects to the master and begins the session.
 func (m *Member) start(ctx context.Context) error {
 	err := m.openKept(ctx)
+	if err == nil {
+		m.id, err = m.own(m.id)
+	}
 	if err == nil {
 		m.master, err = m.dial("")
 	}
@@ -117,7 +122,7 @@ func (m *Member) openTiers(ctx context.Context) error {
 		m.disks, err = m.openDisks(ctx, s, keep)
 	}
 	if err == nil && m.kept == nil && !m.disks.client().IsZero() {
-		m.id = m.disks.client() // The master knows the tiers as those of this client.
+		m.id, err = m.own(m.disks.client()) // The master knows the tiers as those of this client.
 	}
 	return err
 }
