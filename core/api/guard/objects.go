@@ -195,3 +195,17 @@ func (m *Master) CopyRevoke(ctx context.Context, who model.Caller, kind model.Co
 	m.o.Control.Done(ctx, cCopyRevoke, "", err)
 	return err
 }
+
+// copier returns the caller of a call on a copy: of an object of its own tenant, or of one that a task has it
+// copy.
+func (m *Master) copier(ctx context.Context, c *access.Call, who model.Caller, key model.Key) (model.Caller, error) {
+	var err error
+	if who.Client, err = m.own(ctx, c, who.Client); err != nil {
+		return who, err
+	}
+	if t := access.TenantOf(ctx); t != "" && t != who.Tenant && who.Tenant != "" && m.assigned.has(object{who.Client, who.Tenant, key}) {
+		return who, nil
+	}
+	err = m.tenant(ctx, c, &who)
+	return who, err
+}

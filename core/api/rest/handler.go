@@ -104,6 +104,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// routeOf returns the route of a request.
+func (h *handler) routeOf(r *http.Request) route {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	return h.paths[r.URL.Path][method]
+}
+
 // forbidden answers a peer whose role may not ask for a route.
 func (h *handler) forbidden(w http.ResponseWriter, r *http.Request, rt route) bool {
 	err := h.doors.Access().Check(r.Context(), rt.call)

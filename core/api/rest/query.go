@@ -116,15 +116,6 @@ func serve[T any](answer func(*handler, *asked) (T, error), send func(http.Respo
 	}
 }
 
-// routeOf returns the route of a request.
-func (h *handler) routeOf(r *http.Request) route {
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	return h.paths[r.URL.Path][method]
-}
-
 // strict reads the parameters and refuses names that the route does not have.
 func (h *handler) strict(r *http.Request) (query, error) {
 	q, err := parseQuery(r.URL.RawQuery)

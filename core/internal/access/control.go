@@ -4,16 +4,12 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 
-	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -79,48 +75,6 @@ func names(roles []security.Role) []string {
 	return out
 }
 
-// Handle registers a handler of an HTTP port, whose pattern the table has for the door.
-func (k *Control) Handle(mux *http.ServeMux, door config.Door, pattern string, h http.HandlerFunc) {
-	c := Find(string(door), pattern)
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		if err := k.Check(r.Context(), c); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
-			return
-		}
-		h(w, r)
-	})
-}
-
-// Over has a call of the table made before each request for what is below root.
-func (k *Control) Over(c *Call, root string, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(path.Clean(r.URL.Path)+"/", root) {
-			if err := k.Check(r.Context(), c); err != nil {
-				http.Error(w, err.Error(), http.StatusForbidden)
-				return
-			}
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// Service returns the description of a gRPC service whose calls only those make whom the table allows them.
-// answer makes a status of a refusal.
-func (k *Control) Service(desc grpc.ServiceDesc, answer func(error) error) *grpc.ServiceDesc {
-	methods := make([]grpc.MethodDesc, len(desc.Methods))
-	for i, m := range desc.Methods {
-		c := Find(desc.ServiceName, m.MethodName)
-		methods[i] = grpc.MethodDesc{MethodName: m.MethodName, Handler: func(srv any, ctx context.Context, decode func(any) error, chain grpc.UnaryServerInterceptor) (any, error) {
-			if err := k.Check(ctx, c); err != nil {
-				return nil, answer(err)
-			}
-			return m.Handler(srv, ctx, decode, chain)
-		}}
-	}
-	desc.Methods, desc.Streams = methods, nil
-	return &desc
-}
-
 // Refuse counts a refusal, and returns its error for the caller.
 func (k *Control) Refuse(ctx context.Context, c *Call, why error) error {
 	p := Of(ctx)
@@ -142,6 +96,54 @@ func (k *Control) Refuse(ctx context.Context, c *Call, why error) error {
 	return why
 }
 
+// Done tells of a call that was made, about an object such as "tenant a" or "segment b"; err is how it ended.
+func (k *Control) Done(ctx context.Context, c *Call, object string, err error) {
+	if k == nil || k.audit == nil || c == nil {
+		return
+	}
+	if c.Audit != Told {
+		failed := 0
+		if err != nil {
+			failed = 1
+		}
+		k.Count(ctx, c, 1-failed, failed)
+		return
+	}
+	attrs := append(who(at(ctx)), slog.String("call", c.Name), slog.String("object", object))
+	if err != nil {
+		attrs = append(attrs, slog.String("result", "failed"), slog.String("error", err.Error()))
+	} else {
+		attrs = append(attrs, slog.String("result", "done"))
+	}
+	k.audit.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "a call was made", attrs...)
+}
+
+// Count counts the objects that a call was about, done and failed. The log has the sums once a minute, of
+// peers with an identity.
+func (k *Control) Count(ctx context.Context, c *Call, done, failed int) {
+	if k == nil || k.audit == nil || c == nil || c.Audit != Summed {
+		return
+	}
+	p := Of(ctx)
+	if p == nil {
+		return
+	}
+	x := p.last[c.bit%len(p.last)].Load()
+	if x == nil || x.key.call != c || x.told.Load() {
+		x = k.sums.find(k.audit, sumKey{p.Identity.URI() + " " + string(p.Door), c}, func() []slog.Attr { return who(p) })
+		p.last[c.bit%len(p.last)].Store(x)
+	}
+	x.done.Add(uint64(done))
+	x.failed.Add(uint64(failed))
+}
+
+// Close tells what was not told yet.
+func (k *Control) Close() {
+	if k != nil && k.audit != nil {
+		k.sums.tell(k.audit)
+	}
+}
+
 // Own refuses a client id that is not of the peer's identity. The zero id, which belongs to no process, is
 // for calls that change nothing. Masters pass on the calls of others.
 func (k *Control) Own(ctx context.Context, c *Call, client model.ClientID, reads bool) error {
@@ -159,14 +161,6 @@ func Adopt(ctx context.Context, client model.ClientID) model.ClientID {
 		client.Hi = p.owner
 	}
 	return client
-}
-
-// tenantOf returns the tenant whose objects an identity may use, empty for all.
-func tenantOf(id security.Identity) model.Tenant {
-	if id.Role == security.RoleClient || id.Role == security.RoleReader {
-		return cmp.Or(id.Tenant, model.DefaultTenant)
-	}
-	return id.Tenant
 }
 
 // Tenant returns the tenant that a call is about: the one that it asks for, or that of the peer's identity.

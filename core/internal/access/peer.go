@@ -4,6 +4,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -38,6 +39,14 @@ type Peer struct {
 // NewPeer returns a process with a verified identity.
 func NewPeer(id security.Identity, door config.Door, remote net.Addr) *Peer {
 	return &Peer{Identity: id, Door: door, Remote: remote.String(), known: true, owner: Owner(id), tenant: tenantOf(id), allowed: allowed(id)}
+}
+
+// tenantOf returns the tenant whose objects an identity may use, empty for all.
+func tenantOf(id security.Identity) model.Tenant {
+	if id.Role == security.RoleClient || id.Role == security.RoleReader {
+		return cmp.Or(id.Tenant, model.DefaultTenant)
+	}
+	return id.Tenant
 }
 
 // Owner returns the first half, Hi, of the client ids of a process with an identity.
