@@ -51,6 +51,7 @@ var (
 	masters  = []security.Role{}
 	members  = []security.Role{security.RoleStore, security.RoleClient}
 	users    = []security.Role{security.RoleStore, security.RoleClient, security.RoleOperator}
+	callers  = []security.Role{security.RoleClient, security.RoleOperator}
 	admins   = []security.Role{security.RoleOperator}
 	watchers = []security.Role{security.RoleOperator, security.RoleReader}
 )
@@ -94,9 +95,9 @@ var table = func() []*Call {
 		route(config.DoorHealth, anyone, Silent, "GET /health"),
 		route(config.DoorHealth, watchers, Silent, "GET /metrics", "GET /metrics/summary"),
 
-		route(config.DoorREST, users, Silent, "GET /api/get/", "GET /api/exist/"),
-		route(config.DoorREST, users, Summed, "PUT /api/put", "DELETE /api/remove/"),
-		route(config.DoorREST, users, Told, "DELETE /api/remove_all"),
+		route(config.DoorREST, callers, Silent, "GET /api/get/", "GET /api/exist/"),
+		route(config.DoorREST, callers, Summed, "PUT /api/put", "DELETE /api/remove/"),
+		route(config.DoorREST, callers, Told, "DELETE /api/remove_all"),
 		ofPool(route(config.DoorREST, admins, Told, "POST /api/mount", "POST /api/unmount", "POST /api/mount_shm", "POST /api/unmount_shm",
 			"POST /api/unmount_local_disk", "POST /api/reconfigure")),
 
