@@ -80,7 +80,7 @@ func (h *handler) query(r *http.Request) (o model.Object, err error) {
 	return res[0].Value, res[0].Err
 }
 
-// defaultTenant refuses a peer of another tenant than that which upstream's routes are about.
+// defaultTenant refuses a peer of another tenant than default, which upstream's routes are about.
 func (h *handler) defaultTenant(r *http.Request) error {
 	_, err := h.doors.Access().Tenant(r.Context(), h.routeOf(r).call, model.DefaultTenant)
 	return err

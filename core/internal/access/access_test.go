@@ -202,7 +202,7 @@ func TestSumsAreToldOnceAMinute(t *testing.T) {
 			k.Count(ctx, rpc("PutEnd"), 2, 1)
 		}
 		k.Done(ctx, rpc("CopyEnd"), "", nil)
-		k.Count(t.Context(), rpc("PutEnd"), 1, 0) // A peer without an identity has no sums.
+		k.Count(t.Context(), rpc("PutEnd"), 1, 0) // A peer without an identity is not counted.
 		require.Empty(t, log.String())
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -50,7 +50,7 @@ func (f *file) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// who are the attributes that say who made a call.
+// who returns the attributes that name the caller.
 func who(p *Peer) []slog.Attr {
 	if p == nil {
 		return []slog.Attr{slog.String("who", "this process")}

@@ -118,7 +118,7 @@ func (k *Control) Done(ctx context.Context, c *Call, object string, err error) {
 	k.audit.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "a call was made", attrs...)
 }
 
-// Count counts the objects that a call was about, done and failed. The log has the sums once a minute, of
+// Count counts the objects that a call was about, done and failed. The log has the counts once a minute, of
 // peers with an identity.
 func (k *Control) Count(ctx context.Context, c *Call, done, failed int) {
 	if k == nil || k.audit == nil || c == nil || c.Audit != Summed {

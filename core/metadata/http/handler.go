@@ -21,7 +21,7 @@ const Path = "/metadata"
 // NewHandler serves store under Path, and /health. Keys are percent-decoded, so that every
 // spelling of a key is the same key. The caller's server bounds connections and times; the
 // handler bounds bodies by the store's limits. k, which may be nil, decides over the calls of peers with an
-// identity: a key belongs to that which wrote it.
+// identity: a key belongs to its writer.
 func NewHandler(store *memory.Store, k *access.Control) nethttp.Handler {
 	h := &handler{store: store, access: k, owners: owners{store: store}}
 	return nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
