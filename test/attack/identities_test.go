@@ -65,7 +65,7 @@ func (c *campaign) open(t *testing.T, who attacker, own *client.Client, note not
 	if c.mode == "mtls" {
 		writer.Client = owned(security.Identity{Trust: "mooncake", Role: security.RoleStore, Name: "try"})
 	}
-	key := model.Key("open by " + who.name)
+	key := "open by " + who.name
 	begun, err := good.PutStart(ctx, writer, []model.PutItem{{Key: key, Size: 64}}, model.DefaultReplicateConfig(), nil)
 	require.NoError(t, err)
 	require.NoError(t, begun[0].Err)

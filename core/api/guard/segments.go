@@ -22,7 +22,6 @@ var (
 	cComplete = call("CompleteTask")
 	cFetch    = call("FetchTasks")
 	cCreate   = call("CreateTask")
-	cQuery    = call("QueryTask")
 )
 
 // MountSegment implements store.Master.

@@ -50,8 +50,8 @@ func (f *file) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// who returns the attributes that name the caller.
-func who(p *Peer) []slog.Attr {
+// attrsOf returns the attributes that name the caller.
+func attrsOf(p *Peer) []slog.Attr {
 	if p == nil {
 		return []slog.Attr{slog.String("who", "this process")}
 	}

@@ -24,7 +24,7 @@ type Control struct {
 	audit   *slog.Logger // nil for none
 	refused *prometheus.CounterVec
 	seldom  foreign.Seldom[refusal]
-	sums    sums
+	tallies tallies
 }
 
 // refusal is what one line of the log is about.
@@ -87,7 +87,7 @@ func (k *Control) Refuse(ctx context.Context, c *Call, why error) error {
 	}
 	k.refused.WithLabelValues(string(p.Door), name, string(p.Identity.Role)).Inc()
 	if more, due := k.seldom.Count(refusal{p.Identity.URI(), name, string(p.Door)}, time.Now()); due && k.audit != nil {
-		attrs := append(who(p), slog.String("call", name), slog.String("result", "refused"), slog.String("error", why.Error()))
+		attrs := append(attrsOf(p), slog.String("call", name), slog.String("result", "refused"), slog.String("error", why.Error()))
 		if more > 0 {
 			attrs = append(attrs, slog.Int("more_since_last_line", more))
 		}
@@ -109,7 +109,7 @@ func (k *Control) Done(ctx context.Context, c *Call, object string, err error) {
 		k.Count(ctx, c, 1-failed, failed)
 		return
 	}
-	attrs := append(who(at(ctx)), slog.String("call", c.Name), slog.String("object", object))
+	attrs := append(attrsOf(at(ctx)), slog.String("call", c.Name), slog.String("object", object))
 	if err != nil {
 		attrs = append(attrs, slog.String("result", "failed"), slog.String("error", err.Error()))
 	} else {
@@ -121,7 +121,7 @@ func (k *Control) Done(ctx context.Context, c *Call, object string, err error) {
 // Count counts the objects that a call was about, done and failed. The log has the counts once a minute, of
 // peers with an identity.
 func (k *Control) Count(ctx context.Context, c *Call, done, failed int) {
-	if k == nil || k.audit == nil || c == nil || c.Audit != Summed {
+	if k == nil || k.audit == nil || c == nil || c.Audit != Counted {
 		return
 	}
 	p := Of(ctx)
@@ -130,7 +130,7 @@ func (k *Control) Count(ctx context.Context, c *Call, done, failed int) {
 	}
 	x := p.last[c.bit%len(p.last)].Load()
 	if x == nil || x.key.call != c || x.told.Load() {
-		x = k.sums.find(k.audit, sumKey{p.Identity.URI() + " " + string(p.Door), c}, func() []slog.Attr { return who(p) })
+		x = k.tallies.find(k.audit, tallyKey{p.Identity.URI() + " " + string(p.Door), c}, func() []slog.Attr { return attrsOf(p) })
 		p.last[c.bit%len(p.last)].Store(x)
 	}
 	x.done.Add(uint64(done))
@@ -140,7 +140,7 @@ func (k *Control) Count(ctx context.Context, c *Call, done, failed int) {
 // Close tells what was not told yet.
 func (k *Control) Close() {
 	if k != nil && k.audit != nil {
-		k.sums.tell(k.audit)
+		k.tallies.tell(k.audit)
 	}
 }
 

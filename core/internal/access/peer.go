@@ -33,7 +33,7 @@ type Peer struct {
 	owner   uint64
 	tenant  model.Tenant
 	allowed set
-	last    [8]atomic.Pointer[sum] // of the audit
+	last    [8]atomic.Pointer[tally] // of the audit
 }
 
 // NewPeer returns a process with a verified identity.

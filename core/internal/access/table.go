@@ -38,9 +38,9 @@ type Audit uint8
 
 // The ways.
 const (
-	Silent Audit = iota // it changes nothing, or is part of a call that is told
-	Summed              // it is counted, and told once a minute
-	Told                // each call has a line
+	Silent  Audit = iota // it changes nothing, or is part of a call that is told
+	Counted              // it is counted, and told once a minute
+	Told                 // each call has a line
 )
 
 func (c *Call) String() string { return c.Service + " " + c.Name }
@@ -65,8 +65,8 @@ var table = func() []*Call {
 		calls(MasterService, masters, Silent, "Follow"),
 		calls(MasterService, users, Silent, "Ping", "RemountSegments", "QueryHosts", "Exist", "GetReplicas", "GetReplicasByRegex", "ListKeys", "Why", "QueryTask"),
 		calls(MasterService, members, Silent, "PutStart"),
-		calls(MasterService, members, Summed, "PutEnd", "PutRevoke", "ClearReplicas", "CopyStart", "CopyEnd", "CopyRevoke", "CompleteTask"),
-		calls(MasterService, users, Summed, "Remove"),
+		calls(MasterService, members, Counted, "PutEnd", "PutRevoke", "ClearReplicas", "CopyStart", "CopyEnd", "CopyRevoke", "CompleteTask"),
+		calls(MasterService, users, Counted, "Remove"),
 		calls(MasterService, users, Told, "RemoveByRegex", "RemoveAll", "CreateTask"),
 		calls(UpstreamService, members, Silent, "GetFsdir", "GetStorageConfig", "QuerySegmentStatus", "QuerySegmentStatusById",
 			"MountNoFSegment", "ReMountNoFSegment", "UnmountNoFSegment", "GetAllNoFSegments", "GetNoFSegmentsByName",
@@ -90,13 +90,13 @@ var table = func() []*Call {
 
 		route(config.DoorMetadata, anyone, Silent, "GET /health"),
 		route(config.DoorMetadata, users, Silent, "GET /metadata"),
-		route(config.DoorMetadata, users, Summed, "PUT /metadata", "DELETE /metadata"),
+		route(config.DoorMetadata, users, Counted, "PUT /metadata", "DELETE /metadata"),
 
 		route(config.DoorHealth, anyone, Silent, "GET /health"),
 		route(config.DoorHealth, watchers, Silent, "GET /metrics", "GET /metrics/summary"),
 
 		route(config.DoorREST, callers, Silent, "GET /api/get/", "GET /api/exist/"),
-		route(config.DoorREST, callers, Summed, "PUT /api/put", "DELETE /api/remove/"),
+		route(config.DoorREST, callers, Counted, "PUT /api/put", "DELETE /api/remove/"),
 		route(config.DoorREST, callers, Told, "DELETE /api/remove_all"),
 		ofPool(route(config.DoorREST, admins, Told, "POST /api/mount", "POST /api/unmount", "POST /api/mount_shm", "POST /api/unmount_shm",
 			"POST /api/unmount_local_disk", "POST /api/reconfigure")),

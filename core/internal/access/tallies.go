@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// sumEvery is how often sums are told.
-	sumEvery = time.Minute
-	// mostSums bounds the identities and calls of one minute that have sums of their own.
-	mostSums = 1024
+	// tallyEvery is how often tallies are logged.
+	tallyEvery = time.Minute
+	// mostTallies bounds the identities and calls of one minute that have a tally of their own.
+	mostTallies = 1024
 )
 
-// sums are those of the minute, of each identity and call.
-type sums struct {
+// tallies are those of the minute, of each identity and call.
+type tallies struct {
 	mu    sync.Mutex
 	timer *time.Timer // nil while nothing is counted
-	all   map[sumKey]*sum
+	all   map[tallyKey]*tally
 }
 
-type sumKey struct {
+type tallyKey struct {
 	who  string
 	call *Call
 }
 
-// sum is what was counted. A Peer keeps those of its last calls, so that a call costs an addition as a rule. An
-// addition at the moment in which the sum is told may be lost.
-type sum struct {
-	key          sumKey
+// tally is what was counted. A Peer keeps those of its last calls, so that a call costs an addition as a rule. An
+// addition at the moment in which the tally is told may be lost.
+type tally struct {
+	key          tallyKey
 	who          []slog.Attr
 	done, failed atomic.Uint64
 	told         atomic.Bool // it counts no more
@@ -39,28 +39,28 @@ type sum struct {
 // others stands for the identities for which the table has no place.
 const others = "others"
 
-// find returns the sum of a minute, whose line has the attributes that say who it is.
-func (s *sums) find(log *slog.Logger, key sumKey, who func() []slog.Attr) *sum {
+// find returns the tally of a minute, whose line has the attributes that say who it is.
+func (s *tallies) find(log *slog.Logger, key tallyKey, who func() []slog.Attr) *tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
-		s.all = map[sumKey]*sum{}
-		s.timer = time.AfterFunc(sumEvery, func() { s.tell(log) })
+		s.all = map[tallyKey]*tally{}
+		s.timer = time.AfterFunc(tallyEvery, func() { s.tell(log) })
 	}
 	x := s.all[key]
-	if x == nil && len(s.all) >= mostSums {
+	if x == nil && len(s.all) >= mostTallies {
 		key.who, who = others, func() []slog.Attr { return []slog.Attr{slog.String("who", others)} }
 		x = s.all[key]
 	}
 	if x == nil {
-		x = &sum{key: key, who: who()}
+		x = &tally{key: key, who: who()}
 		s.all[key] = x
 	}
 	return x
 }
 
 // tell logs what was counted.
-func (s *sums) tell(log *slog.Logger) {
+func (s *tallies) tell(log *slog.Logger) {
 	s.mu.Lock()
 	list := s.all
 	if s.timer != nil {
