@@ -297,6 +297,7 @@ func TestAllowedCallsCostNoMemory(t *testing.T) {
 		})
 		require.Zero(t, n, name)
 	}
+	require.True(t, framed.Finish(), "the context of a framed call is used again: no context was derived of it")
 	k.Close()
 }
 
