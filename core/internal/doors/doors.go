@@ -100,6 +100,18 @@ func (d *Doors) Own(client model.ClientID) (model.ClientID, error) {
 	return client, nil
 }
 
+// Tenant returns the tenant of the identity of this process, empty for none.
+func (d *Doors) Tenant() model.Tenant {
+	if d == nil || !d.cfg.Identities() {
+		return ""
+	}
+	id, err := d.keeper.Identity()
+	if err != nil {
+		return "" // Own says why.
+	}
+	return id.Tenant
+}
+
 // Gather implements prometheus.Gatherer with the metrics of the doors.
 func (d *Doors) Gather() ([]*dto.MetricFamily, error) {
 	if d == nil {

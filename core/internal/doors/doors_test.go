@@ -335,6 +335,10 @@ func TestClientIDsAreOfTheIdentity(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, id, got)
 	}
+	f := a.Issue(t, securitytest.Certificate{Role: security.RoleStore, Tenant: "team", Name: "a"})
+	require.Equal(t, "team", open(t, section(f, security.ModeMTLS), io.Discard).Tenant())
+	require.Empty(t, open(t, section(f, security.ModeTLS), io.Discard).Tenant())
+	require.Empty(t, (*Doors)(nil).Tenant())
 	got, err = (*Doors)(nil).Own(id)
 	require.NoError(t, err)
 	require.Equal(t, id, got)
