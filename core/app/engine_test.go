@@ -20,7 +20,7 @@ import (
 // TestTwoEnginesWithoutAMaster: memory of one is written by the other, under names that are
 // exactly those that were given.
 func TestTwoEnginesWithoutAMaster(t *testing.T) {
-	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{})))
+	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{}), nil))
 	defer srv.Close()
 	ctx := t.Context()
 	engine := func(name string, exact bool) *Engine {
@@ -70,7 +70,7 @@ func TestOpenEngineLeavesNothingBehind(t *testing.T) {
 // TestCloseWithoutTimeTakesBackWhatIsPublished: peers are told also when draining took all
 // the time there was.
 func TestCloseWithoutTimeTakesBackWhatIsPublished(t *testing.T) {
-	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{})))
+	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{}), nil))
 	defer srv.Close()
 	open := func() *Engine {
 		cfg := settings(t, func(c *config.Config) {

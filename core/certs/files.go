@@ -67,7 +67,7 @@ func (f Folder) Issue(name string, hosts []string, valid time.Duration, now time
 		if _, err := security.ParseIdentity(id.URI()); err != nil {
 			return Files{}, errs.Wrap(errs.InvalidParams, "certs", err)
 		}
-		uris = append(uris, &url.URL{Scheme: "spiffe", Host: id.Trust, Path: "/mooncake/" + string(id.Role) + "/" + id.Name})
+		uris = append(uris, &url.URL{Scheme: "spiffe", Host: id.Trust, Path: "/mooncake/" + id.String()})
 	}
 	p, err := ca.Issue(hosts, valid, now, uris...)
 	if err != nil {

@@ -13,7 +13,8 @@ type Security struct {
 	CA        string   `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
 	Cert      string   `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
 	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
-	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
+	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
+	Audit     string   `koanf:"audit" default:"log" doc:"where the records of administrative changes and refused calls go: log, the log of the process; off; or the path of a file, to which JSON lines are appended. The file may be moved away at any time"`
 	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
 
 	Seal           string        `koanf:"seal" default:"none" enum:"none|mac|aead" doc:"how clients of this process seal the objects that they put: mac, so that neither nodes nor the network can forge them; aead, so that they cannot read them either. With either a client reads sealed objects only. The same in all clients of a tenant; independent of mode"`
@@ -52,6 +53,11 @@ func AllDoors() []Door {
 
 // On reports whether the mode is not off.
 func (s Security) On() bool { return s.Mode != "" && security.Mode(s.Mode) != security.ModeOff }
+
+// Identities reports whether the client ids of the pool begin with the identities of their processes.
+func (s Security) Identities() bool {
+	return security.Mode(s.Mode) == security.ModeMTLS && !s.Plain(DoorRPC)
+}
 
 // Plain reports whether a door is plaintext.
 func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plaintext, string(d)) }

@@ -54,6 +54,11 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, err
 	}
 	defer s.unlockMounts()
+	for i := range ledgers {
+		if err := s.claimed(opAttach, client, &ledgers[i].Segment); err != nil {
+			return none, err
+		}
+	}
 	if s.phase() == following {
 		return s.learn(ctx, client, ledgers), nil
 	}

@@ -68,7 +68,7 @@ func startPlugin(start func(context.Context, plugin.Host) error, id plugin.ID, l
 func provideService(lc fx.Lifecycle, cfg config.Config, p *plugins, cleaner *open.Cleaner, events *kvevents.Publisher,
 	tenants *quota.Keeper, status metrics.StatusFunc, log *slog.Logger,
 ) (*Service, error) {
-	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants, Status: status, Standby: cfg.Master.EnableHA}
+	deps := Deps{Alloc: p.alloc, Evict: p.evict, Log: log, Tenants: tenants, Status: status, Standby: cfg.Master.EnableHA, Identities: cfg.Security.Identities()}
 	if cleaner != nil {
 		deps.Expired = cleaner.Remove
 	}

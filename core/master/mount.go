@@ -100,8 +100,50 @@ func (s *Service) young() time.Duration {
 	return max(s.cfg.LeaseTTL, s.cfg.WriteGrace) - time.Duration(s.clock.Now())
 }
 
+// claimed refuses a segment whose id, name or endpoint is that of a segment of another identity: objects would be
+// written and read there in its place. Called with the mounts locked.
+func (s *Service) claimed(op string, client model.ClientID, seg *model.Segment) error {
+	if !s.identities {
+		return nil
+	}
+	node, _ := model.SplitTier(seg.Name)
+	clash := func(of model.ClientID, o *model.Segment) bool {
+		rest, named := strings.CutPrefix(o.Name, node)
+		named = named && (rest == "" || rest[0] == '/') // The node itself, or one of its tiers.
+		return of.Hi != client.Hi && (o.ID == seg.ID || named || o.Endpoint != "" && o.Endpoint == seg.Endpoint)
+	}
+	var has *model.Segment
+	var whose model.ClientID
+	for _, m := range s.registry.View().All {
+		if clash(m.Client, &m.Segment) && !(m.OnTier() && m.Absent()) { // A volume may move to another node.
+			has, whose = &m.Segment, m.Client
+		}
+	}
+	for _, m := range s.mirrors {
+		if clash(m.client, &m.seg.Segment) {
+			has, whose = &m.seg.Segment, m.client
+		}
+	}
+	for _, r := range s.reports {
+		if clash(r.client, &r.seg) {
+			has, whose = &r.seg, r.client
+		}
+	}
+	if has == nil {
+		return nil
+	}
+	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.IllegalClient, op+" "+seg.ID.String()+" ("+seg.Name+")",
+		"segment %s (%s) at %s is of another identity, of client %s", has.ID, has.Name, has.Endpoint, whose)),
+		"give each node an address of its own; where the certificate of a node was replaced by one with another identity, or its address was given to it, try again when the master has dropped the segment, as a node does by itself")
+}
+
 // mountAll is mount of a client that is known. Called with the mounts locked.
 func (s *Service) mountAll(ctx context.Context, op string, client model.ClientID, segs []model.Segment) error {
+	for i := range segs {
+		if err := s.claimed(op, client, &segs[i]); err != nil {
+			return err
+		}
+	}
 	if err := s.settle(ctx, op, client, segs); err != nil {
 		return err
 	}

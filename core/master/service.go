@@ -53,6 +53,9 @@ type Deps struct {
 	Alloc alloc.Allocator
 	Evict evict.Policy
 	Log   *slog.Logger
+	// Identities says that client ids begin with the identities of their processes, so that a segment of one
+	// identity cannot take the place of another's.
+	Identities bool
 	// Tenants holds the quotas of tenants; nil serves one tenant only. The caller made it
 	// and the Service keeps it up to date.
 	Tenants *quota.Keeper
@@ -84,19 +87,20 @@ type Service struct {
 	clock    lease.Clock
 	strategy placement.Strategy
 
-	table    *objects.Table
-	registry *segments.Registry
-	clients  *segments.Clients
-	health   *segments.Health
-	pool     *space.Pool
-	evictor  *evictor.Evictor
-	tasks    *tasks.Manager
-	drains   *drain.Engine
-	tenants  *quota.Keeper // nil with one tenant only
-	usage    *quota.Usage
-	history  *history.Table
-	lineage  *lineage.Table
-	expired  func(ctx context.Context, segments []string)
+	table      *objects.Table
+	registry   *segments.Registry
+	clients    *segments.Clients
+	health     *segments.Health
+	pool       *space.Pool
+	evictor    *evictor.Evictor
+	tasks      *tasks.Manager
+	drains     *drain.Engine
+	tenants    *quota.Keeper // nil with one tenant only
+	identities bool          // see Deps
+	usage      *quota.Usage
+	history    *history.Table
+	lineage    *lineage.Table
+	expired    func(ctx context.Context, segments []string)
 	// announcer is nil where no component wants announcements.
 	announcer Announcer
 
@@ -155,27 +159,28 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, log: deps.Log, clock: lease.NewClock(), strategy: strategy,
-		table:     objects.New(),
-		registry:  segments.NewRegistry(),
-		clients:   segments.NewClients(),
-		pool:      space.New(deps.Alloc, deps.Log),
-		tasks:     tasks.New(cfg.Tasks),
-		tenants:   deps.Tenants,
-		usage:     deps.Tenants.Usage(),
-		history:   history.New(cfg.History),
-		lineage:   lineage.New(lineage.DefaultEntries),
-		expired:   deps.Expired,
-		announcer: deps.Announcer,
-		mounting:  make(chan struct{}, 1),
-		feeds:     journal.NewFeeds(deps.Boottime),
-		reports:   map[model.SegmentID]*report{},
-		stripes:   stripes{},
-		mirrors:   map[model.SegmentID]*mirror{},
-		recovered: make(chan struct{}),
-		departed:  departed{},
-		met:       map[model.ClientID][]model.Segment{},
-		sweep:     make(chan struct{}, 1),
-		leads:     leadership.Leads{Now: deps.Boottime, Standby: deps.Standby},
+		table:      objects.New(),
+		registry:   segments.NewRegistry(),
+		clients:    segments.NewClients(),
+		pool:       space.New(deps.Alloc, deps.Log),
+		tasks:      tasks.New(cfg.Tasks),
+		tenants:    deps.Tenants,
+		identities: deps.Identities,
+		usage:      deps.Tenants.Usage(),
+		history:    history.New(cfg.History),
+		lineage:    lineage.New(lineage.DefaultEntries),
+		expired:    deps.Expired,
+		announcer:  deps.Announcer,
+		mounting:   make(chan struct{}, 1),
+		feeds:      journal.NewFeeds(deps.Boottime),
+		reports:    map[model.SegmentID]*report{},
+		stripes:    stripes{},
+		mirrors:    map[model.SegmentID]*mirror{},
+		recovered:  make(chan struct{}),
+		departed:   departed{},
+		met:        map[model.ClientID][]model.Segment{},
+		sweep:      make(chan struct{}, 1),
+		leads:      leadership.Leads{Now: deps.Boottime, Standby: deps.Standby},
 	}
 	if deps.Tenants != nil {
 		s.table.Own(quota.Owner)

@@ -64,7 +64,7 @@ func (p *pool) tierNode(name string, size int) *tierNode {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(p.t, err)
 	n.endpoint = ln.Addr().String()
-	srv := staging.NewServer(n, nil)
+	srv := staging.NewServer(n, nil, nil)
 	var serving sync.WaitGroup
 	serving.Go(func() { assert.NoError(p.t, srv.Serve(ln)) })
 	p.t.Cleanup(func() {

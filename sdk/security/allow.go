@@ -9,8 +9,7 @@ import (
 
 // mapping gives an identity to certificates that carry none.
 type mapping struct {
-	role        Role
-	name        string // empty for the name that matched
+	id          Identity // its name is empty for the name that matched
 	kind, value string
 }
 
@@ -21,7 +20,7 @@ const (
 	kindSubject = "subject"
 )
 
-// parseAllow reads entries ROLE[/NAME]=PATTERN. PATTERN is dns:NAME, where *.DOMAIN stands for any one
+// parseAllow reads entries ROLE[/[TENANT/]NAME]=PATTERN. PATTERN is dns:NAME, where *.DOMAIN stands for any one
 // label below DOMAIN; uri:URI, where a final * stands for anything; or subject:DN as RFC 2253 writes
 // it, with / for its commas where entries are separated by commas. A bare PATTERN is a DNS name.
 func parseAllow(entries []string) ([]mapping, error) {
@@ -29,19 +28,22 @@ func parseAllow(entries []string) ([]mapping, error) {
 	for _, e := range entries {
 		who, pattern, ok := strings.Cut(strings.TrimSpace(e), "=")
 		role, name, named := strings.Cut(who, "/")
-		m := mapping{role: Role(role), name: name}
+		m := mapping{id: Identity{Role: Role(role)}}
 		if m.kind, m.value, _ = strings.Cut(pattern, ":"); !slices.Contains([]string{kindDNS, kindURI, kindSubject}, m.kind) {
 			m.kind, m.value = kindDNS, pattern
 		}
 		switch {
 		case !ok || m.value == "":
-			return nil, fmt.Errorf("%q: an entry is ROLE=PATTERN or ROLE/NAME=PATTERN, where PATTERN is dns:NAME, uri:URI or subject:DN", e)
-		case !slices.Contains(Roles(), m.role):
+			return nil, fmt.Errorf("%q: an entry is ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, where PATTERN is dns:NAME, uri:URI or subject:DN", e)
+		case !slices.Contains(Roles(), m.id.Role):
 			return nil, fmt.Errorf("%q: the roles are %s", e, roleNames())
-		case named && CheckName(name) != nil:
-			return nil, fmt.Errorf("%q: %w", e, CheckName(name))
 		case m.kind == kindDNS && (strings.Contains(strings.TrimPrefix(m.value, "*."), "*") || m.value == "*."):
 			return nil, fmt.Errorf("%q: * stands for the first label only, as in *.stores.example.org", e)
+		}
+		if named {
+			if err := m.id.named(name); err != nil {
+				return nil, fmt.Errorf("%q: %w", e, err)
+			}
 		}
 		out = append(out, m)
 	}
@@ -58,10 +60,11 @@ func CheckAllow(entries []string) error {
 func mapped(c *x509.Certificate, allow []mapping) (Identity, error) {
 	for _, m := range allow {
 		if name, ok := m.matches(c); ok {
-			if m.name != "" {
-				name = m.name
+			id := m.id
+			if id.Name == "" {
+				id.Name = name
 			}
-			return Identity{Role: m.role, Name: name}, nil
+			return id, nil
 		}
 	}
 	return Identity{}, ErrNoIdentity

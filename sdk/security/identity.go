@@ -25,9 +25,10 @@ func Roles() []Role { return []Role{RoleMaster, RoleStore, RoleClient, RoleOpera
 
 // Identity is who a process is.
 type Identity struct {
-	Trust string // the trust domain, empty for a mapped identity
-	Role  Role
-	Name  string
+	Trust  string // the trust domain, empty for a mapped identity
+	Role   Role
+	Tenant string // whose objects it may use, empty where the certificate names none
+	Name   string
 }
 
 const (
@@ -40,17 +41,23 @@ const (
 
 // URI returns the identity as certificates carry it.
 func (id Identity) URI() string {
-	return scheme + id.Trust + namespace + string(id.Role) + "/" + id.Name
+	return scheme + id.Trust + namespace + id.String()
 }
 
-// String returns "ROLE/NAME".
-func (id Identity) String() string { return string(id.Role) + "/" + id.Name }
+// String returns "ROLE/NAME", or "ROLE/TENANT/NAME".
+func (id Identity) String() string {
+	if id.Tenant == "" {
+		return string(id.Role) + "/" + id.Name
+	}
+	return string(id.Role) + "/" + id.Tenant + "/" + id.Name
+}
 
-// ParseIdentity reads "spiffe://TRUST/mooncake/ROLE/NAME". TRUST has lower-case letters, digits and
-// . - _, NAME also upper-case letters; nothing is escaped, and nothing follows NAME.
+// ParseIdentity reads "spiffe://TRUST/mooncake/ROLE/NAME" or "spiffe://TRUST/mooncake/ROLE/TENANT/NAME".
+// TRUST has lower-case letters, digits and . - _, TENANT and NAME also upper-case letters; nothing is
+// escaped, and nothing follows NAME.
 func ParseIdentity(uri string) (Identity, error) {
 	bad := func(format string, args ...any) (Identity, error) {
-		return Identity{}, fmt.Errorf("%.200q is not spiffe://TRUST/mooncake/ROLE/NAME: %s", uri, fmt.Sprintf(format, args...))
+		return Identity{}, fmt.Errorf("%.200q is not spiffe://TRUST/mooncake/ROLE/NAME or spiffe://TRUST/mooncake/ROLE/TENANT/NAME: %s", uri, fmt.Sprintf(format, args...))
 	}
 	rest, ok := strings.CutPrefix(uri, scheme)
 	if !ok || len(uri) > maxURI {
@@ -66,11 +73,40 @@ func ParseIdentity(uri string) (Identity, error) {
 	case !slices.Contains(Roles(), Role(role)):
 		return bad("the roles are %s", roleNames())
 	}
-	id := Identity{Trust: trust, Role: Role(role), Name: name}
-	if err := CheckName(name); err != nil {
+	id := Identity{Trust: trust, Role: Role(role)}
+	if err := id.named(name); err != nil {
 		return bad("%s", err)
 	}
 	return id, nil
+}
+
+// named takes NAME or TENANT/NAME.
+func (id *Identity) named(s string) error {
+	tenant, name, ok := strings.Cut(s, "/")
+	if !ok {
+		tenant, name = "", s
+	}
+	if ok {
+		if err := CheckTenant(tenant); err != nil {
+			return err
+		}
+		if id.Role == RoleMaster {
+			return errors.New("a master serves all tenants, so its identity has none")
+		}
+	}
+	id.Tenant, id.Name = tenant, name
+	return CheckName(name)
+}
+
+// maxTenant is that of a master's tenants, in bytes.
+const maxTenant = 255
+
+// CheckTenant reports whether an identity can have the tenant.
+func CheckTenant(tenant string) error {
+	if len(tenant) > maxTenant || CheckName(tenant) != nil || tenant[0] == '_' {
+		return fmt.Errorf("the tenant %.200q must have 1 to %d letters, digits and . - _, and not begin with _", tenant, maxTenant)
+	}
+	return nil
 }
 
 // CheckName reports whether an identity can have the name.

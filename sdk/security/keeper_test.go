@@ -163,7 +163,7 @@ func TestAllowGivesIdentities(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	files := a.Issue(t, cert(security.RoleMaster))
 	master, err := security.Open(security.Settings{Mode: security.ModeMTLS, Files: files, Allow: []string{
-		"store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node/O=tests",
+		"client/team/a=dns:a.teams.example.org", "store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node/O=tests", 
 	}})
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -171,6 +171,7 @@ func TestAllowGivesIdentities(t *testing.T) {
 		want security.Identity
 	}{
 		{cert("", "x.stores.example.org"), security.Identity{Role: security.RoleStore, Name: "big"}},
+		{cert("", "a.teams.example.org"), security.Identity{Role: security.RoleClient, Tenant: "team", Name: "a"}},
 		{securitytest.Certificate{URI: "spiffe://k8s/ns/llm/sa/worker"}, security.Identity{Role: security.RoleClient, Name: "spiffe://k8s/ns/llm/sa/worker"}},
 		{cert("", "x.y.stores.example.org"), security.Identity{Role: security.RoleOperator, Name: "CN=node,O=tests"}},
 		{cert(security.RoleReader, "x.stores.example.org"), security.Identity{Trust: securitytest.Trust, Role: security.RoleReader, Name: "a"}},
@@ -248,7 +249,7 @@ func TestFilesThatPeersWouldRefuseAreFound(t *testing.T) {
 		"early":        {a.Issue(t, securitytest.Certificate{Begins: time.Now().Add(time.Minute)}), "the certificate begins at", "clock"},
 		"usage":        {a.Issue(t, securitytest.Certificate{Uses: []x509.ExtKeyUsage{security.AsServer}}), "as a client's", "for use as server and as client"},
 		"incomplete":   {a.Between(t).Issue(t, securitytest.Certificate{Alone: true}), "unknown authority", "they follow it in the file cert"},
-		"bad identity": {a.Issue(t, securitytest.Certificate{URI: "spiffe://t/mooncake/store/a/b"}), "is not spiffe://TRUST/mooncake/ROLE/NAME", "mooncake certs issue"},
+		"bad identity": {a.Issue(t, securitytest.Certificate{URI: "spiffe://t/mooncake/store/a/b/c"}), "is not spiffe://TRUST/mooncake/ROLE/NAME", "mooncake certs issue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := security.Open(security.Settings{Mode: security.ModeMTLS, Files: c.files})

@@ -56,22 +56,23 @@ type campaign struct {
 
 func (c *campaign) note(attack string, refused bool, detail string, args ...any) {
 	if !refused && c.mode == "mtls" {
-		detail = "known gap, every identity of the pool may do this at present: " + detail
+		detail = "the identity may do this: " + detail
 	}
 	c.results = append(c.results, result{c.mode, attack, refused, fmt.Sprintf(detail, args...)})
 }
 
-// gaps are the attacks that mtls does not refuse at present: every identity of the pool may make every call, and
-// knows the keys of regions.
+// gaps are what mtls does not refuse: a client may remove the objects of its tenant and a store those of all, both may
+// contribute memory, and nodes know the keys of regions.
 var gaps = []string{
 	"wipe the pool by RPC (certificate of a client)",
-	"wipe the pool at the admin port (certificate of a client)",
 	"wipe the pool at a store (certificate of a client)",
-	"set a quota (certificate of a client)",
-	"delete a descriptor (certificate of a client)",
 	"mount a segment that does not exist (certificate of a client)",
-	"unmount a segment of another node (certificate of a client)",
 	"read the object by the native protocol (certificate of a client)",
+	"mount a segment that does not exist (certificate of a client of another tenant)",
+	"read the object by the native protocol (certificate of a client of another tenant)",
+	"wipe the pool by RPC (certificate of another store)",
+	"mount a segment that does not exist (certificate of another store)",
+	"read the object by the native protocol (certificate of another store)",
 }
 
 func TestAttacks(t *testing.T) {
@@ -91,6 +92,7 @@ func TestAttacks(t *testing.T) {
 			all = append(all, c.results...)
 			if mode == "mtls" {
 				c.holds(t)
+				c.told(t)
 			}
 		})
 	}
@@ -127,6 +129,7 @@ type attacker struct {
 	name string
 	tls  *tls.Config
 	own  config.Security // of this project's client
+	id   security.Identity
 }
 
 // attackers are those of the attacks on what the pool holds.
@@ -137,10 +140,19 @@ func (c *campaign) attackers(t *testing.T) []attacker {
 	}
 	none := c.section(security.RoleClient)
 	none.Mode, none.Cert, none.Key = "tls", "", ""
-	all = append(all, attacker{"no certificate", &tls.Config{InsecureSkipVerify: true}, none})
+	all = append(all, attacker{name: "no certificate", tls: &tls.Config{InsecureSkipVerify: true}, own: none})
 	if c.mode == "mtls" {
-		own := c.section(security.RoleClient)
-		all = append(all, attacker{"certificate of a client", c.with(t, own.Cert, own.Key), own})
+		for name, id := range map[string]security.Identity{
+			"a client": {Role: security.RoleClient, Name: "mallory"}, "a client of another tenant": {Role: security.RoleClient, Tenant: "team", Name: "mallory"},
+			"a reader": {Role: security.RoleReader, Name: "mallory"}, "another store": {Role: security.RoleStore, Name: "mallory"},
+		} {
+			id.Trust = "mooncake"
+			f, err := c.dir.Issue(strings.ReplaceAll(name, " ", "-"), []string{"127.0.0.1"}, time.Hour, time.Now(), id)
+			require.NoError(t, err)
+			own := c.section(security.RoleClient)
+			own.Cert, own.Key = f.Cert, f.Key
+			all = append(all, attacker{"certificate of " + name, c.with(t, own.Cert, own.Key), own, id})
+		}
 	}
 	return all
 }
@@ -356,7 +368,7 @@ func (c *campaign) touch(t *testing.T, who attacker, note noter) {
 		now := c.get(t)
 		note("write the object by upstream's protocol at "+d.proc.Name, now == victim, "the object is unchanged: %v, %v", now == victim, err)
 	}
-	if strings.Contains(who.name, "client") {
+	if strings.HasPrefix(who.name, "certificate") && who.id.Role != security.RoleReader {
 		return // A node of the pool may ask for descriptors.
 	}
 	foreign := `{"name":"` + name + `","protocol":"tcp","buffers":[],"tcp_data_port":1}`
@@ -378,7 +390,7 @@ func (c *campaign) call(t *testing.T, who attacker, note noter) {
 	_, err = own.RemoveAll(ctx, model.Caller{Tenant: "default"}, true)
 	note("wipe the pool by RPC", c.get(t) == victim, "%v", err)
 
-	me := model.NewUUID()
+	me := who.client()
 	ghost := model.Segment{ID: model.NewUUID(), Name: "127.0.0.1:9", Base: 1 << 40, Size: 64 << 20, Endpoint: "127.0.0.1:9", Protocol: "tcp"}
 	err = own.MountSegment(ctx, me, ghost)
 	mounted := false
@@ -402,4 +414,5 @@ func (c *campaign) call(t *testing.T, who attacker, note noter) {
 		there = there || s.ID == all[0].ID
 	}
 	note("unmount a segment of another node", there, "%v", err)
+	c.claim(t, who, own, note)
 }

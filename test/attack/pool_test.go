@@ -41,6 +41,7 @@ type pool struct {
 	rest  []string // of the stores
 	doors []door
 	good  *http.Client // an operator
+	audit string       // the folder with the audit of each process
 }
 
 // door is one open port.
@@ -61,7 +62,7 @@ func (p *pool) section(role security.Role) config.Security {
 func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ...string) {
 	t.Helper()
 	s := p.section(role)
-	args = append(args, "--security_mode", s.Mode)
+	args = append(args, "--security_mode", s.Mode, "--security_audit", filepath.Join(p.audit, name+".json"))
 	if s.On() {
 		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key)
 	}
@@ -87,7 +88,7 @@ func start(t *testing.T, mode string) *pool {
 	ports, err := cluster.FreePorts(7)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	p := &pool{mode: mode, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2)}
+	p := &pool{mode: mode, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2), audit: t.TempDir()}
 	_, err = p.dir.Try("mooncake", nil, 24*time.Hour, time.Now())
 	require.NoError(t, err)
 	p.good = &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
@@ -122,8 +123,10 @@ func start(t *testing.T, mode string) *pool {
 		require.NoError(t, json.Unmarshal([]byte(text), &where), text)
 		p.doors = append(p.doors, door{"handshake", net.JoinHostPort(where.Host, strconv.Itoa(where.Port)), p.of(s.Name)})
 	}
-	code, text := p.ask(t, "PUT", p.admin, "/api/v1/tenant_quotas?tenant_id=default", `{"requested_quota_bytes":33554432}`)
-	require.Equal(t, http.StatusOK, code, text)
+	for _, tenant := range []string{"default", "team"} {
+		code, text := p.ask(t, "PUT", p.admin, "/api/v1/tenant_quotas?tenant_id="+tenant, `{"requested_quota_bytes":33554432}`)
+		require.Equal(t, http.StatusOK, code, text)
+	}
 	p.put(t)
 	return p
 }

@@ -16,7 +16,7 @@ import (
 // TestEngineOfC calls every function of transfer_engine_c.h, with processes that are killed and
 // restarted.
 func TestEngineOfC(t *testing.T) {
-	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{})))
+	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{}), nil))
 	defer srv.Close()
 	run(t, program(t, "engine_c_test.c"), srv.URL+"/metadata")
 }

@@ -30,7 +30,7 @@ func logger() *slog.Logger {
 
 // metadataServer serves a directory until the test ends.
 func metadataServer(t *testing.T) string {
-	s := httptest.NewServer(metahttp.NewHandler(metamemory.New(metamemory.Limits{})))
+	s := httptest.NewServer(metahttp.NewHandler(metamemory.New(metamemory.Limits{}), nil))
 	t.Cleanup(s.Close)
 	return s.URL + metahttp.Path
 }

@@ -62,6 +62,7 @@ the differences from upstream, see
 | status | meaning |
 |---|---|
 | 400 | the request is wrong |
+| 403 | the identity of the certificate may not ask for this, see [roles](security.md#roles) |
 | 404 | the object, or whatever else the request names, does not exist |
 | 405 | wrong method; the answer has ` + "`Allow`" + ` |
 | 409 | not possible at the moment |

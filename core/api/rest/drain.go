@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"fmt"
+
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -70,6 +72,7 @@ func (h *handler) createDrainJob(a *asked) (jobAnswer, error) {
 	var body DrainRequest
 	a.json(&body, false)
 	spec := try(a, body.spec)
+	a.about = fmt.Sprintf("segments %.500q, targets %.500q", body.Segments, body.Targets)
 	id := try(a, func() (model.JobID, error) { return h.master.CreateDrainJob(a.Context(), spec) })
 	return jobAnswer{Success: true, ID: id.String(), Status: model.JobCreated.String()}, a.err
 }

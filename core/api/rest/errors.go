@@ -19,6 +19,8 @@ func statusOf(c errs.Code) int {
 	case errs.UnavailableInCurrentMode, errs.UnavailableInCurrentStatus, errs.TenantNotEmpty,
 		errs.ObjectHasLease, errs.ReplicaIsNotReady, errs.ObjectHasReplicationTask:
 		return http.StatusConflict
+	case errs.IllegalClient:
+		return http.StatusForbidden
 	case errs.TaskPendingLimitExceeded:
 		return http.StatusTooManyRequests
 	case errs.NotSupported:

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/master/metrics"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -60,6 +62,7 @@ func NewHandler(m Master, opts Options) http.Handler {
 		if h.paths[r.path] == nil {
 			h.paths[r.path] = map[string]route{}
 		}
+		r.call = access.Find(string(config.DoorAdmin), r.method+" "+r.path)
 		h.paths[r.path][r.method] = r
 	}
 	return h
@@ -89,6 +92,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		h.wrongMethod(w, r, methods)
+	case h.forbidden(w, r, rt):
 	case r.ContentLength > maxBody:
 		w.Header().Set("Connection", "close")
 		sendJSON(w, http.StatusRequestEntityTooLarge, failureOf(errTooLarge()))
@@ -98,6 +102,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		rt.serve(h, w, r)
 	}
+}
+
+// routeOf returns the route of a request.
+func (h *handler) routeOf(r *http.Request) route {
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	return h.paths[r.URL.Path][method]
+}
+
+// forbidden answers a peer whose role may not ask for a route.
+func (h *handler) forbidden(w http.ResponseWriter, r *http.Request, rt route) bool {
+	err := h.doors.Access().Check(r.Context(), rt.call)
+	if err != nil {
+		w.Header().Set("Connection", "close") // The body is not read.
+		sendJSON(w, http.StatusForbidden, failureOf(err))
+	}
+	return err != nil
 }
 
 func errTooLarge() error {

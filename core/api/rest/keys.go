@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -50,6 +51,7 @@ func (h *handler) removeAll(a *asked) (removed, error) {
 	if caller.Tenant == "" {
 		caller.Tenant = model.AllTenants
 	}
+	a.about = fmt.Sprintf("all keys of tenant %q, force %t", caller.Tenant, force)
 	n := try(a, func() (int, error) { return h.master.RemoveAll(a.Context(), caller, force) })
 	return removed{true, n}, a.err
 }
@@ -58,6 +60,7 @@ func (h *handler) removeAll(a *asked) (removed, error) {
 func (h *handler) remove(a *asked) (removed, error) {
 	caller, force := a.tenant(a.query["tenant_id"]), a.flag("force", false)
 	key := a.key()
+	a.about = fmt.Sprintf("key %.500q of tenant %q, force %t", key, caller.Tenant, force)
 	res := try(a, func() ([]error, error) { return h.master.Remove(a.Context(), caller, []model.Key{key}, force) })
 	a.do(func() error {
 		if len(res) != 1 {

@@ -53,7 +53,7 @@ func provideNodePort(lc fx.Lifecycle, cfg config.Config, d *doors.Doors, status 
 		Doors: d, Door: config.DoorHealth,
 	}}
 	if s.EnableHTTPServer {
-		p.Handler = NewNodeHandler(func() Node { return started(status) }, prometheus.Gatherers{status.Metrics, d}, log)
+		p.Handler = NewNodeHandler(func() Node { return started(status) }, prometheus.Gatherers{status.Metrics, d}, d.Access(), log)
 	}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p

@@ -6,6 +6,9 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 )
 
 // Node is what the HTTP port of a node asks of it. Safe for concurrent use.
@@ -19,13 +22,13 @@ type Node interface {
 // NewNodeHandler serves health and metrics of a node. node returns nil until it is started.
 // A probe gets 200 only while the node is mounted; the bodies and codes are upstream's. from
 // holds everything; where the metrics of a client are not in it, the summary says that they
-// are not available. log may be nil.
-func NewNodeHandler(node func() Node, from prometheus.Gatherer, log *slog.Logger) http.Handler {
+// are not available. k and log may be nil.
+func NewNodeHandler(node func() Node, from prometheus.Gatherer, k *access.Control, log *slog.Logger) http.Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+	k.Handle(mux, config.DoorHealth, "GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		switch n := node(); {
 		case n == nil:
 			send(w, http.StatusServiceUnavailable, typeJSON, `{"status":"not_initialized","code":1}`)
@@ -35,8 +38,8 @@ func NewNodeHandler(node func() Node, from prometheus.Gatherer, log *slog.Logger
 			send(w, http.StatusOK, typeJSON, `{"status":"healthy","code":0}`)
 		}
 	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) { sendMetrics(w, from, log) })
-	mux.HandleFunc("GET /metrics/summary", func(w http.ResponseWriter, _ *http.Request) {
+	k.Handle(mux, config.DoorHealth, "GET /metrics", func(w http.ResponseWriter, _ *http.Request) { sendMetrics(w, from, "", log) })
+	k.Handle(mux, config.DoorHealth, "GET /metrics/summary", func(w http.ResponseWriter, _ *http.Request) {
 		n := node()
 		if n == nil {
 			send(w, http.StatusServiceUnavailable, typeText, "client not initialized")

@@ -25,7 +25,7 @@ func TestNodePort(t *testing.T) {
 			return nil
 		}
 		return node
-	}, reg, nil)
+	}, reg, nil, nil)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -62,6 +62,9 @@ func (h *handler) query(r *http.Request) (o model.Object, err error) {
 	if err != nil {
 		return o, err
 	}
+	if err := h.defaultTenant(r); err != nil {
+		return o, err
+	}
 	var res []model.Result[model.Object]
 	if lease {
 		res, err = h.master.GetReplicas(r.Context(), model.Caller{}, []model.Key{key}, nil)
@@ -75,6 +78,12 @@ func (h *handler) query(r *http.Request) (o model.Object, err error) {
 		return o, errs.New(errs.Internal, "admin: query key", "%d answers for one key", len(res))
 	}
 	return res[0].Value, res[0].Err
+}
+
+// defaultTenant refuses a peer of another tenant than default, which upstream's routes are about.
+func (h *handler) defaultTenant(r *http.Request) error {
+	_, err := h.doors.Access().Tenant(r.Context(), h.routeOf(r).call, model.DefaultTenant)
+	return err
 }
 
 // keyAnswer is one key of batchQueryKeys. The kinds of replicas that do not exist here
@@ -137,6 +146,10 @@ func (h *handler) batchQueryKeys(w http.ResponseWriter, r *http.Request) {
 		sendJSON(w, http.StatusBadRequest, plainFailure{Error: "No keys provided. Use ?keys=key1,key2,..."})
 		return
 	}
+	if err := h.defaultTenant(r); err != nil {
+		h.sendError(w, r, err)
+		return
+	}
 	found := h.master.PeekReplicas(keys)
 	owners, err := h.tierOwners(r.Context(), found)
 	if err != nil {
@@ -164,6 +177,10 @@ const writeGrace = 10 * time.Second
 // allKeys streams a line a key; memory does not grow with their number. A key that
 // contains a line feed cannot be told from two.
 func (h *handler) allKeys(w http.ResponseWriter, r *http.Request) {
+	if err := h.defaultTenant(r); err != nil {
+		h.sendError(w, r, err)
+		return
+	}
 	w.Header().Set("Content-Type", typeMetrics)
 	if r.Method == http.MethodHead {
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -48,7 +50,10 @@ func lenient(r *http.Request) (query, error) { return parseQuery(r.URL.RawQuery)
 type asked struct {
 	*http.Request
 	h     *handler
+	call  *access.Call
 	query query
+	// about is what a change is about, for the audit: the parameters unless the route says more.
+	about string
 	err   error
 }
 
@@ -85,7 +90,7 @@ func (a *asked) number(name string, def, most int) int {
 }
 
 func (a *asked) tenant(name string) model.Caller {
-	return try(a, func() (model.Caller, error) { return a.h.tenant(a.Request, name) })
+	return try(a, func() (model.Caller, error) { return a.h.tenant(a.Request, a.call, name) })
 }
 
 // data serves a route whose answer goes into success, raw one whose answer is all of it.
@@ -99,9 +104,10 @@ func raw[T any](answer func(*handler, *asked) (T, error)) func(*handler, http.Re
 
 func serve[T any](answer func(*handler, *asked) (T, error), send func(http.ResponseWriter, T)) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) {
-		a := &asked{Request: r, h: h}
+		a := &asked{Request: r, h: h, call: h.routeOf(r).call, about: fmt.Sprintf("%.500s", r.URL.RawQuery)}
 		a.query, a.err = h.strict(r)
 		v, err := answer(h, a)
+		h.doors.Access().Done(r.Context(), a.call, a.about, err)
 		if err != nil {
 			h.explain(w, r, err)
 			return
@@ -116,11 +122,7 @@ func (h *handler) strict(r *http.Request) (query, error) {
 	if err != nil {
 		return nil, err
 	}
-	method := r.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	known := h.paths[r.URL.Path][method].params
+	known := h.routeOf(r).params
 	for name := range q {
 		if !slices.Contains(known, name) {
 			return nil, errs.New(errs.InvalidParams, "admin", "%s has no parameter %.100q; it has %s", r.URL.Path, name, orNone(known))
@@ -180,17 +182,21 @@ func (q query) id(name string) (model.UUID, error) {
 	return id, nil
 }
 
-// tenant checks that a tenant exists, so that a master with one tenant only does not
+// tenant returns the tenant that a request means, as far as its peer may mean it. It checks that it exists, so that a master with one tenant only does not
 // answer for another with that one's objects.
-func (h *handler) tenant(r *http.Request, name string) (model.Caller, error) {
+func (h *handler) tenant(r *http.Request, call *access.Call, name string) (model.Caller, error) {
+	name, err := h.doors.Access().Tenant(r.Context(), call, name)
 	c := model.Caller{Tenant: name}
+	if err != nil {
+		return c, err
+	}
 	if err := model.ValidateTenant(name); err != nil {
 		return c, errs.Wrap(errs.InvalidParams, "admin", err)
 	}
 	if name == "" || name == model.DefaultTenant {
 		return c, nil
 	}
-	_, err := h.master.TenantQuota(r.Context(), name)
+	_, err = h.master.TenantQuota(r.Context(), name)
 	if errs.Is(err, errs.UnavailableInCurrentMode) || errs.Is(err, errs.NotSupported) {
 		err = errs.New(errs.TenantNotRegistered, "admin", "no tenant %q: the master serves the tenant %q only", name, model.DefaultTenant)
 	}

@@ -1,6 +1,10 @@
 package rest
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/mooncake-go/mooncake/core/internal/access"
+)
 
 // route is one row of the table that drives the dispatch, docs/admin-http.md and the tests.
 type route struct {
@@ -17,6 +21,8 @@ type route struct {
 	// plain answers of upstream's have another form for a master that does not.
 	plain bool
 	serve func(*handler, http.ResponseWriter, *http.Request)
+	// call is the row of the table of calls, nil for none.
+	call *access.Call
 }
 
 // refuse answers for a master that does not serve.

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/observe"
 )
 
@@ -69,8 +72,9 @@ func (h *handler) summary(w http.ResponseWriter, _ *http.Request) {
 	send(w, http.StatusOK, typeMetrics, h.status().Line(h.master.Summary()))
 }
 
-func (h *handler) metrics(w http.ResponseWriter, _ *http.Request) {
-	sendMetrics(w, prometheus.Gatherers{h.master.Metrics(), h.doors}, h.log)
+// metrics has rows of tenants for those who may see them: an identity of a tenant sees its own only.
+func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {
+	sendMetrics(w, prometheus.Gatherers{h.master.Metrics(), h.doors}, access.TenantOf(r.Context()), h.log)
 }
 
 // ofProcess is what the metrics of every role have.
@@ -82,8 +86,9 @@ var ofProcess = func() *prometheus.Registry {
 	return r
 }()
 
-// sendMetrics answers with everything a registry gathers, and ofProcess, in Prometheus' text format.
-func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logger) {
+// sendMetrics answers with everything a registry gathers, and ofProcess, in Prometheus' text format. Of rows with
+// a tenant it leaves out those of others than tenant, if there is one.
+func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, tenant model.Tenant, log *slog.Logger) {
 	families, err := prometheus.Gatherers{from, ofProcess}.Gather()
 	if err != nil {
 		// What could be gathered is still worth having.
@@ -95,11 +100,22 @@ func sendMetrics(w http.ResponseWriter, from prometheus.Gatherer, log *slog.Logg
 	}
 	var buf bytes.Buffer
 	for _, f := range families {
+		if tenant != "" {
+			f.Metric = slices.DeleteFunc(slices.Clone(f.Metric), func(m *dto.Metric) bool { return ofOther(m, tenant) })
+			if len(f.Metric) == 0 {
+				continue
+			}
+		}
 		if _, err := expfmt.MetricFamilyToText(&buf, f); err != nil {
 			log.Warn("write metrics", "metric", f.GetName(), "error", err)
 		}
 	}
 	send(w, http.StatusOK, typeMetrics, buf.String())
+}
+
+// ofOther reports a row of another tenant.
+func ofOther(m *dto.Metric, tenant model.Tenant) bool {
+	return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "tenant_id" && l.GetValue() != tenant })
 }
 
 // Figures are the numbers of the summary.

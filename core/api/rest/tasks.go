@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -62,13 +64,21 @@ func (h *handler) createTask(a *asked) (TaskCreated, error) {
 	var body TaskRequest
 	a.json(&body, true)
 	spec, caller := try(a, body.spec), a.tenant(body.Tenant)
+	spec.Tenant = caller.Tenant
+	a.about = fmt.Sprintf("%s of %.500q of tenant %q from %.500q to %.500q", body.Kind, body.Key, caller.Tenant, body.Source, body.Targets)
 	id := try(a, func() (model.TaskID, error) { return h.master.CreateTask(a.Context(), caller, spec) })
 	return TaskCreated{id.String()}, a.err
 }
 
 func (h *handler) queryTask(a *asked) (Task, error) {
 	id := a.id("task_id")
-	t := try(a, func() (model.Task, error) { return h.master.QueryTask(a.Context(), id) })
+	t := try(a, func() (model.Task, error) {
+		t, err := h.master.QueryTask(a.Context(), id)
+		if err != nil {
+			return t, err
+		}
+		return access.OwnTask(a.Context(), t)
+	})
 	return Task{
 		ID: t.ID.String(), Kind: t.Spec.Kind.String(), Tenant: t.Spec.Tenant, Key: t.Spec.Key, Source: t.Spec.Source,
 		Targets: append([]string{}, t.Spec.Targets...), Status: t.Status.String(), Created: t.Created, Updated: t.Updated,

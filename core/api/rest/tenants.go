@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -33,14 +35,21 @@ func (q quotaRequest) bytes() (uint64, error) {
 
 // tenantQuotas answers with one tenant, or with all of them.
 func (h *handler) tenantQuotas(a *asked) (any, error) {
+	mine := access.TenantOf(a.Context())
 	if name := a.query["tenant_id"]; name != "" {
+		a.do(func() error {
+			_, err := h.doors.Access().Tenant(a.Context(), a.call, name)
+			return err
+		})
 		t := try(a, func() (model.TenantQuota, error) { return h.master.TenantQuota(a.Context(), name) })
 		return quotaOf(t), a.err
 	}
 	list := try(a, func() ([]model.TenantQuota, error) { return h.master.TenantQuotas(a.Context()) })
 	out := make([]Quota, 0, len(list))
 	for _, t := range list {
-		out = append(out, quotaOf(t))
+		if mine == "" || t.Tenant == mine {
+			out = append(out, quotaOf(t))
+		}
 	}
 	return out, a.err
 }
@@ -50,12 +59,14 @@ func (h *handler) setTenantQuota(a *asked) (Quota, error) {
 	var body quotaRequest
 	a.json(&body, true)
 	n := try(a, body.bytes)
+	a.about = fmt.Sprintf("tenant %q, %d bytes", name, n)
 	t := try(a, func() (model.TenantQuota, error) { return h.master.SetTenantQuota(a.Context(), name, n) })
 	return quotaOf(t), a.err
 }
 
 func (h *handler) deleteTenantQuota(a *asked) (*Quota, error) {
 	name := a.named()
+	a.about = fmt.Sprintf("tenant %q", name)
 	a.do(func() error { return h.master.DeleteTenantQuota(a.Context(), name) })
 	return nil, a.err
 }

@@ -111,7 +111,7 @@ var secured = sync.OnceValues(func() (master, store *doors.Doors) {
 		}
 		return d
 	}
-	return open(security.RoleMaster), open(security.RoleStore)
+	return open(security.RoleMaster), open(security.RoleMaster) // Masters may name clients of others.
 })
 
 // serve runs a server of m on loopback until the test ends, and returns its address.

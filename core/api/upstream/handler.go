@@ -25,6 +25,7 @@ const (
 	CodeInternal                        // a fault of the master
 	CodeBusy                            // no memory for the request was free in time
 	CodeTooLarge                        // the request or the answer is larger than is allowed
+	CodeForbidden                       // the role of the client's certificate may not make the call
 )
 
 // Refused is the error of a call that is answered with an error of coro_rpc instead of a response.

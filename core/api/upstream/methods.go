@@ -1,5 +1,7 @@
 package upstream
 
+import "github.com/mooncake-go/mooncake/core/internal/access"
+
 // same are the calls of this project that do what functions of upstream's do, where the names differ.
 var same = map[string]string{
 	"ServiceReady":           "Ready",
@@ -28,6 +30,14 @@ var same = map[string]string{
 	"CreateCopyTask":         "CreateTask",
 	"CreateMoveTask":         "CreateTask",
 	"MarkTaskToComplete":     "CompleteTask",
+}
+
+// callOf returns the row of the table of calls for a function, nil if there is none.
+func callOf(function string) *access.Call {
+	if c := access.Find(access.MasterService, method(function)); c != nil {
+		return c
+	}
+	return access.Find(access.UpstreamService, function)
 }
 
 // method returns the name under which a function is counted.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/api/upstream/calls"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	// versions that can read an answer to it that is for another one. By default they ask package calls.
 	Name    func(function uint32) string
 	Readers func(function uint32, as calls.Version) calls.Versions
+	// Access decides over the calls of peers with an identity; nil tells nothing of those it refuses.
+	Access *access.Control
 	// Observe, where set, is told how long each call of a known function took, by the name of this
 	// project's own call where there is the same. Called from many goroutines; it must not block.
 	Observe func(method string, took time.Duration)

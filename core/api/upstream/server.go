@@ -109,6 +109,11 @@ func (c *caller) answer(j *framed.Call) (refused *Refused) {
 			refused = &Refused{Code: CodeInternal, Message: c.o.called(j.Function) + " failed on a fault of the master's own; its log says more"}
 		}
 	}()
+	if name := c.o.Name(j.Function); name != "" {
+		if err := c.o.Access.Check(j.Context(), callOf(name)); err != nil {
+			return &Refused{Code: CodeForbidden, Message: err.Error()}
+		}
+	}
 	out, err := c.o.Handler.Answer(j.Context(), c.peer, j.Function, j.In, j.Out)
 	if err != nil {
 		return refusedBy(c.o.called(j.Function), err)

@@ -19,7 +19,7 @@ import (
 
 // Each way to find peers, in the words of the program.
 func TestInitialize(t *testing.T) {
-	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{})))
+	srv := httptest.NewServer(metahttp.NewHandler(memory.New(memory.Limits{}), nil))
 	defer srv.Close()
 	etcd, redis := etcdserver.New(t).Address, redisserver.New(t).Address
 	for name, say := range map[string]map[string]string{

@@ -20,7 +20,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -31,7 +33,8 @@ type Doors struct {
 	keeper  *security.Keeper // nil with mode off
 	log     *slog.Logger
 	refused *prometheus.CounterVec
-	metrics *prometheus.Registry // has refused
+	metrics *prometheus.Registry // has refused, and what control counts
+	control *access.Control
 	rate    foreign.Seldom[kind]
 	warned  sync.Once
 }
@@ -45,6 +48,9 @@ type kind struct {
 
 // Open reads the certificates of the section. Nothing runs before Run.
 func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
+	if log == nil {
+		log = slog.Default()
+	}
 	s := cfg.Settings()
 	s.Log = log
 	k, err := security.Open(s)
@@ -59,6 +65,7 @@ func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 		}, []string{"door", "reason"}),
 	}
 	d.metrics.MustRegister(d.refused)
+	d.control = access.NewControl(cfg.Audit, log, d.metrics)
 	return d, nil
 }
 
@@ -68,6 +75,41 @@ func (d *Doors) Keeper() *security.Keeper {
 		return nil
 	}
 	return d.keeper
+}
+
+// Access returns what decides over the calls of peers, nil for nil.
+func (d *Doors) Access() *access.Control {
+	if d == nil {
+		return nil
+	}
+	return d.control
+}
+
+// Own returns a client id of the identity of this process for one that it has made or kept, with the same second
+// half. Without an identity, and where calls to masters are plaintext, it returns the id itself.
+func (d *Doors) Own(client model.ClientID) (model.ClientID, error) {
+	if d == nil || !d.cfg.Identities() {
+		return client, nil
+	}
+	id, err := d.keeper.Identity()
+	if err != nil {
+		return client, errs.WithHint(errs.New(errs.InvalidParams, "security.cert", "who this process is: %w", err),
+			"if its certificate gets an identity by security.allow of the masters, the same entry belongs into that of this process")
+	}
+	client.Hi = access.Owner(id)
+	return client, nil
+}
+
+// Tenant returns the tenant of the identity of this process, empty for none.
+func (d *Doors) Tenant() model.Tenant {
+	if d == nil || !d.cfg.Identities() {
+		return ""
+	}
+	id, err := d.keeper.Identity()
+	if err != nil {
+		return "" // Own says why.
+	}
+	return id.Tenant
 }
 
 // Gather implements prometheus.Gatherer with the metrics of the doors.

@@ -18,7 +18,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
 )
@@ -315,4 +317,36 @@ func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+// TestClientIDsAreOfTheIdentity where masters ask for it, and the process knows it.
+func TestClientIDsAreOfTheIdentity(t *testing.T) {
+	a := securitytest.NewAuthority(t)
+	id := model.UUID{Hi: 1, Lo: 2}
+	store := a.Issue(t, certificate(security.RoleStore))
+	unnamed := a.Issue(t, securitytest.Certificate{Hosts: []string{"a.example.org"}})
+	own := func(cfg config.Security) (model.UUID, error) { return open(t, cfg, io.Discard).Own(id) }
+	got, err := own(section(store, security.ModeMTLS))
+	require.NoError(t, err)
+	want := security.Identity{Trust: securitytest.Trust, Role: security.RoleStore, Name: "a"}
+	require.Equal(t, model.UUID{Hi: access.Owner(want), Lo: 2}, got)
+	for _, cfg := range []config.Security{section(store, security.ModeMTLS, "rpc"), section(store, security.ModeTLS), {Mode: "off"}} {
+		got, err = own(cfg)
+		require.NoError(t, err)
+		require.Equal(t, id, got)
+	}
+	f := a.Issue(t, securitytest.Certificate{Role: security.RoleStore, Tenant: "team", Name: "a"})
+	require.Equal(t, "team", open(t, section(f, security.ModeMTLS), io.Discard).Tenant())
+	require.Empty(t, open(t, section(f, security.ModeTLS), io.Discard).Tenant())
+	require.Empty(t, (*Doors)(nil).Tenant())
+	got, err = (*Doors)(nil).Own(id)
+	require.NoError(t, err)
+	require.Equal(t, id, got)
+	cfg := section(unnamed, security.ModeMTLS)
+	_, err = own(cfg)
+	require.ErrorContains(t, err, "the same entry belongs into that of this process")
+	cfg.Allow = []string{"client/b=a.example.org"}
+	got, err = own(cfg)
+	require.NoError(t, err)
+	require.Equal(t, access.Owner(security.Identity{Role: security.RoleClient, Name: "b"}), got.Hi)
 }

@@ -14,11 +14,14 @@ func Module() fx.Option { return fx.Module("doors", fx.Provide(provide)) }
 
 func provide(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Doors, error) {
 	d, err := Open(cfg.Security, log)
-	if err != nil || !cfg.Security.On() {
-		return d, err
+	if err != nil {
+		return nil, err
 	}
-	var stop func()
-	lc.Append(fx.StartStopHook(func() { stop = d.Start() }, func() { stop() }))
+	lc.Append(fx.StopHook(d.control.Close))
+	if cfg.Security.On() {
+		var stop func()
+		lc.Append(fx.StartStopHook(func() { stop = d.Start() }, func() { stop() }))
+	}
 	return d, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/internal/profiling"
@@ -97,7 +98,7 @@ func (p *HTTP) Start(ctx context.Context) error {
 	h := p.Handler
 	if p.Pprof == config.PprofHTTP && !p.Optional {
 		p.profiles = profiling.New()
-		h = p.profiles.Over(h)
+		h = p.Doors.Access().Over(access.Find(access.Profiles, "GET "+profiling.Root), profiling.Root, p.profiles.Over(h))
 	}
 	p.server = httpd.New(h, httpd.Options{Logger: p.Log, Changes: p.Changes})
 	p.server.Start(ln)

@@ -16,7 +16,7 @@ import (
 // TestBadInput: nothing of it is an error of the server, and nothing is stored or lost.
 func TestBadInput(t *testing.T) {
 	store := memory.New(memory.Limits{ValueSize: 16})
-	h := http.NewHandler(store)
+	h := http.NewHandler(store, nil)
 	ask := func(method, target, body string, length int64) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(method, target, io.NopCloser(strings.NewReader(body)))

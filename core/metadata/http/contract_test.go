@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 	start := func(t testing.TB) {
 		ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 		require.NoError(t, err)
-		srv = &nethttp.Server{Handler: http.NewHandler(memory.New(memory.Limits{}))}
+		srv = &nethttp.Server{Handler: http.NewHandler(memory.New(memory.Limits{}), nil)}
 		go func() { _ = srv.Serve(ln) }() // It ends with Close, which says so.
 	}
 	openAt := func(t testing.TB, address string, timeout time.Duration) (metadata.Store, func()) {

@@ -8,6 +8,8 @@ import (
 	nethttp "net/http"
 	"strconv"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/metadata"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -18,13 +20,16 @@ const Path = "/metadata"
 
 // NewHandler serves store under Path, and /health. Keys are percent-decoded, so that every
 // spelling of a key is the same key. The caller's server bounds connections and times; the
-// handler bounds bodies by the store's limits.
-func NewHandler(store *memory.Store) nethttp.Handler {
-	h := &handler{store: store}
+// handler bounds bodies by the store's limits. k, which may be nil, decides over the calls of peers with an
+// identity: a key belongs to its writer.
+func NewHandler(store *memory.Store, k *access.Control) nethttp.Handler {
+	h := &handler{store: store, access: k, owners: owners{store: store}}
 	return nethttp.HandlerFunc(func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		switch {
 		case r.URL.Path == "/health" && r.Method == nethttp.MethodGet:
-			answer(w, nethttp.StatusOK, "OK")
+			if h.may(w, r, access.Find(string(config.DoorMetadata), "GET /health")) {
+				answer(w, nethttp.StatusOK, "OK")
+			}
 		case r.URL.Path == Path:
 			h.serve(w, r)
 		default:
@@ -33,7 +38,27 @@ func NewHandler(store *memory.Store) nethttp.Handler {
 	})
 }
 
-type handler struct{ store *memory.Store }
+type handler struct {
+	store  *memory.Store
+	access *access.Control
+	owners owners
+}
+
+// may reports whether the peer may make a call, and answers it otherwise.
+func (h *handler) may(w nethttp.ResponseWriter, r *nethttp.Request, c *access.Call) bool {
+	err := h.access.Check(r.Context(), c)
+	if err != nil {
+		answer(w, nethttp.StatusForbidden, err.Error())
+	}
+	return err == nil
+}
+
+func callOf(method string) *access.Call {
+	if method == nethttp.MethodHead {
+		method = nethttp.MethodGet
+	}
+	return access.Find(string(config.DoorMetadata), method+" "+Path)
+}
 
 func (h *handler) serve(w nethttp.ResponseWriter, r *nethttp.Request) {
 	var method func(nethttp.ResponseWriter, *nethttp.Request, string)
@@ -46,6 +71,9 @@ func (h *handler) serve(w nethttp.ResponseWriter, r *nethttp.Request) {
 		method = h.delete
 	default: // Upstream knows no such route either.
 		answer(w, nethttp.StatusNotFound, "404 Not Found")
+		return
+	}
+	if !h.may(w, r, callOf(r.Method)) {
 		return
 	}
 	key := r.URL.Query().Get("key")
@@ -79,8 +107,14 @@ func (h *handler) put(w nethttp.ResponseWriter, r *nethttp.Request, key string) 
 		answer(w, nethttp.StatusBadRequest, "The body could not be read")
 		return
 	}
-	outcome, err := h.store.Set(key, body)
+	var outcome memory.Outcome
+	err = h.change(r, key, true, func() (err error) {
+		outcome, err = h.store.Set(key, body)
+		return err
+	})
 	switch {
+	case errs.Is(err, errs.IllegalClient):
+		answer(w, nethttp.StatusForbidden, err.Error())
 	case errors.Is(err, metadata.ErrDuplicate):
 		answer(w, nethttp.StatusBadRequest, duplicateText)
 	case errs.Is(err, errs.BufferOverflow):
@@ -94,11 +128,24 @@ func (h *handler) put(w nethttp.ResponseWriter, r *nethttp.Request, key string) 
 	}
 }
 
+// change makes a change to a key, and tells the audit of it.
+func (h *handler) change(r *nethttp.Request, key string, keep bool, do func() error) error {
+	c := callOf(r.Method)
+	err := h.owners.change(r.Context(), h.access, c, key, keep, do)
+	h.access.Done(r.Context(), c, key, err)
+	return err
+}
+
 // duplicateText is how upstream's server says metadata.ErrDuplicate.
 const duplicateText = "Duplicate rpc_meta key not allowed"
 
 func (h *handler) delete(w nethttp.ResponseWriter, r *nethttp.Request, key string) {
-	if err := h.store.Delete(r.Context(), key); err != nil {
+	err := h.change(r, key, false, func() error { return h.store.Delete(r.Context(), key) })
+	if errs.Is(err, errs.IllegalClient) {
+		answer(w, nethttp.StatusForbidden, err.Error())
+		return
+	}
+	if err != nil {
 		answer(w, nethttp.StatusNotFound, "metadata not found")
 		return
 	}

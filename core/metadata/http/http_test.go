@@ -31,7 +31,7 @@ func TestRecordedAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 13)
 	bodies := []string{`{"a":1}`, `{"b":1}`, `{"b":2}`, `{"b":1}`}
-	h := http.NewHandler(memory.New(memory.Limits{}))
+	h := http.NewHandler(memory.New(memory.Limits{}), nil)
 	for _, x := range list {
 		body := ""
 		if x.Method == nethttp.MethodPut {
@@ -46,7 +46,7 @@ func TestRecordedAnswers(t *testing.T) {
 }
 
 func TestLimitsOverHTTP(t *testing.T) {
-	h := http.NewHandler(memory.New(memory.Limits{Entries: 1, KeySize: 8, ValueSize: 4}))
+	h := http.NewHandler(memory.New(memory.Limits{Entries: 1, KeySize: 8, ValueSize: 4}), nil)
 	for _, c := range []struct {
 		target, body string
 		status       int
@@ -66,7 +66,7 @@ func TestLimitsOverHTTP(t *testing.T) {
 
 // connect returns a client of a server of store.
 func connect(t testing.TB, store *memory.Store) *http.Client {
-	srv := httptest.NewServer(http.NewHandler(store))
+	srv := httptest.NewServer(http.NewHandler(store, nil))
 	c, err := http.NewClient(srv.URL+http.Path, http.ClientOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close(); srv.Close() })

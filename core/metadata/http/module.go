@@ -46,7 +46,7 @@ func provideEmbeddedPort(lc fx.Lifecycle, cfg config.Config, store *memory.Store
 func newPort(lc fx.Lifecycle, store *memory.Store, d *doors.Doors, log *slog.Logger, host string, port int, flag string) Port {
 	p := Port{&ports.HTTP{What: "metadata server", Host: host, Port: port, Flag: flag, Log: log, Doors: d, Door: config.DoorMetadata}}
 	if store != nil {
-		p.Handler = NewHandler(store)
+		p.Handler = NewHandler(store, d.Access())
 	}
 	lc.Append(fx.StartStopHook(p.Start, p.Stop))
 	return p

@@ -31,7 +31,7 @@ func TestCleanerTakesBackWhatDeadNodesPublished(t *testing.T) {
 				in := store
 				if !embedded {
 					in = nil
-					server := httptest.NewServer(http.NewHandler(store))
+					server := httptest.NewServer(http.NewHandler(store, nil))
 					defer server.Close()
 					s.MetadataServer = server.URL + "/metadata"
 				}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestEveryDirectory runs the contract of metadata.Directory on each.
 func TestEveryDirectory(t *testing.T) {
 	store := memory.New(memory.Limits{})
-	srv := httptest.NewServer(http.NewHandler(memory.New(memory.Limits{})))
+	srv := httptest.NewServer(http.NewHandler(memory.New(memory.Limits{}), nil))
 	defer srv.Close()
 	for _, name := range []string{"P2PHANDSHAKE", "http", "memory", "etcd", "etcd without a scheme", "redis"} {
 		t.Run(name, func(t *testing.T) {

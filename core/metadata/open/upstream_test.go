@@ -141,7 +141,7 @@ func TestUpstreamNodeWithoutAService(t *testing.T) {
 func TestUpstreamNodeWithOurService(t *testing.T) {
 	upstreamPython(t)
 	store := memory.New(memory.Limits{})
-	srv := httptest.NewServer(http.NewHandler(store))
+	srv := httptest.NewServer(http.NewHandler(store, nil))
 	defer srv.Close()
 	n, err := startNode(t, "127.0.0.1:13001", srv.URL+"/metadata", "")
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/metadata"
 )
 
@@ -35,6 +36,9 @@ func (d *Daemon) serve(conn net.Conn, arrived func()) {
 		return
 	}
 	arrived()
+	if err := d.opts.Doors.Access().Check(access.With(d.ctx, access.PeerOf(conn)), callOf(request.Type)); err != nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.opts.HandlerTimeout)
 	defer cancel()
 	reply := d.reply(ctx, request)
@@ -53,6 +57,12 @@ func (d *Daemon) serve(conn net.Conn, arrived func()) {
 		defer d.wait(conn)()
 		_, _ = io.CopyN(io.Discard, conn, maxLinger) // However it ends, the connection is done.
 	}
+}
+
+// callOf returns the row of the table of calls for a request, nil if there is none.
+func callOf(t Type) *access.Call {
+	names := map[Type]string{TypeMetadata: "metadata", TypeProbe: "probe", TypeNotify: "notify", TypeConnection: "connection"}
+	return access.Find(access.Handshake, names[t])
 }
 
 // reply returns the JSON that answers a request: null for what cannot be answered.

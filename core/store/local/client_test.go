@@ -283,7 +283,7 @@ func TestStatus(t *testing.T) {
 	shared(c, a)(t, 1<<20)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	st := serve.NewStatusServer(s)
+	st := serve.NewStatusServer(s, nil)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = st.Serve(ln) })
 	defer wg.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -49,6 +50,7 @@ type Member struct {
 	engine assembly.Running
 
 	id    model.ClientID
+	own   func(model.ClientID) (model.ClientID, error) // makes id one of the identity of this process
 	keep  Keep
 	tiers store.Tiers // nil for a client that reads no tiers
 	// seal says how the client seals objects. Its keys are opened with the member.
@@ -67,8 +69,8 @@ type Member struct {
 	report      *reporter
 }
 
-func newMember(cfg config.Store, dial Dial, status *Status, log *slog.Logger) *Member {
-	return &Member{cfg: cfg, log: log, dial: dial, id: model.NewUUID(), metrics: status.registry}
+func newMember(cfg config.Store, dial Dial, d *doors.Doors, status *Status, log *slog.Logger) *Member {
+	return &Member{cfg: cfg, log: log, dial: dial, id: model.NewUUID(), own: d.Own, metrics: status.registry}
 }
 
 // start connects to the master and begins the session.
@@ -76,6 +78,9 @@ func (m *Member) start(ctx context.Context) error {
 	err := m.openKeys()
 	if err == nil {
 		err = m.openKept(ctx)
+	}
+	if err == nil {
+		m.id, err = m.own(m.id)
 	}
 	if err == nil {
 		m.master, err = m.dial("")
@@ -125,7 +130,7 @@ func (m *Member) openTiers(ctx context.Context) error {
 		m.disks, err = m.openDisks(ctx, s, keep)
 	}
 	if err == nil && m.kept == nil && !m.disks.client().IsZero() {
-		m.id = m.disks.client() // The master knows the tiers as those of this client.
+		m.id, err = m.own(m.disks.client()) // The master knows the tiers as those of this client.
 	}
 	return err
 }

@@ -32,17 +32,17 @@ func TestClientSettingsArrive(t *testing.T) {
 	require.Equal(t, [3]uint64{64 << 20, 16 << 20, 5}, [3]uint64{got.HotCache.Size, got.HotCache.BlockSize, uint64(got.HotCache.Threshold)})
 	s.LocalHotCacheSize = 1 << 20
 	require.Equal(t, uint64(1<<20), (&Member{cfg: s}).clientConfig().HotCache.BlockSize, "a block is never larger than the cache")
-	counted := newMember(s, nil, newStatus(s), nil)
+	counted := newMember(s, nil, nil, newStatus(s), nil)
 	require.NotNil(t, counted.deps().Metrics)
 	require.Equal(t, "mooncake_cluster", counted.deps().ClusterID)
 	s.ClientMetric = false
-	require.Nil(t, newMember(s, nil, newStatus(s), nil).deps().Metrics)
+	require.Nil(t, newMember(s, nil, nil, newStatus(s), nil).deps().Metrics)
 }
 
 func TestNodeSettingsArrive(t *testing.T) {
 	s := settings(t, func(s *config.Store) { s.UnmountGrace = 20 * time.Second })
 	status := newStatus(s)
-	n, err := newNode(newMember(s, nil, status, nil), nil, status, AfterJoin)
+	n, err := newNode(newMember(s, nil, nil, status, nil), nil, status, AfterJoin)
 	require.NoError(t, err)
 	require.Equal(t, 20*time.Second, n.cfg.StopGrace)
 }

@@ -59,9 +59,10 @@ func (a *Authority) Between(t testing.TB) *Authority {
 
 // Certificate says what is special about a certificate.
 type Certificate struct {
-	// Role and Name make the identity; none without a Role.
-	Role security.Role
-	Name string
+	// Role, Tenant and Name make the identity; none without a Role.
+	Role   security.Role
+	Tenant string
+	Name   string
 	// URI is another URI.
 	URI   string
 	Hosts []string
@@ -147,7 +148,7 @@ func identity(c Certificate) string {
 	if c.Role == "" {
 		return ""
 	}
-	return security.Identity{Trust: Trust, Role: c.Role, Name: c.Name}.URI()
+	return security.Identity{Trust: Trust, Role: c.Role, Tenant: c.Tenant, Name: c.Name}.URI()
 }
 
 func sign(t testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {

@@ -64,7 +64,7 @@ func (e verbs) initCmd() *cobra.Command {
 }
 
 func (e verbs) issueCmd() *cobra.Command {
-	var name, role, trust string
+	var name, role, tenant, trust string
 	var days int
 	cmd := &cobra.Command{
 		Use:   "issue DIR HOST...",
@@ -72,14 +72,18 @@ func (e verbs) issueCmd() *cobra.Command {
 		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all given names
 and addresses: those that the node announces to its peers (--local_hostname, the setting
 advertise). It does not overwrite files. With --role it carries the identity
-spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients.`,
-		Example: "  mooncake certs issue pki store1 10.0.0.1 --role store\n  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
+spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients, and with
+--tenant spiffe://TRUST/mooncake/ROLE/TENANT/NAME.`,
+		Example: "  mooncake certs issue pki store1 10.0.0.1 --role store\n  mooncake certs issue pki engine1 10.0.0.5 --role client --tenant team-a\n  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
 		Args:    command.Args(2, -1, "a folder, and the names or addresses of the node"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if name == "" {
 				name = args[1]
 			}
 			dir := certs.Folder(args[0])
+			if role == "" && tenant != "" {
+				return command.Usagef("--tenant is part of an identity, which needs --role")
+			}
 			if role == "" {
 				f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now())
 				if err != nil {
@@ -87,7 +91,7 @@ spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients.`
 				}
 				return e.saySettings(dir.Authority().Cert, f)
 			}
-			f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now(), security.Identity{Trust: trust, Role: security.Role(role), Name: name})
+			f, err := dir.Issue(name, args[1:], time.Duration(days)*day, time.Now(), security.Identity{Trust: trust, Role: security.Role(role), Tenant: tenant, Name: name})
 			if err != nil {
 				return err
 			}
@@ -96,6 +100,7 @@ spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients.`
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the files, and in the identity (default: the first HOST)")
 	cmd.Flags().StringVar(&role, "role", "", "role in the identity: master, store, client, operator or reader (default: no identity)")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant in the identity, whose objects alone the process may use (default: none)")
 	cmd.Flags().StringVar(&trust, "trust", trustDomain, "trust domain in the identity")
 	cmd.Flags().IntVar(&days, "days", 365, "days for which it is valid, at most until the authority's certificate expires")
 	return cmd

@@ -130,6 +130,9 @@ type failure struct {
 
 // fail answers with upstream's text and, where there is one, the reason.
 func (q *request) fail(status int, text string, err error) {
+	if q.failure = err; err == nil {
+		q.failure = errors.New(text)
+	}
 	f := failure{Error: text, Mode: q.mode}
 	f.because(err)
 	q.send(status, f)

@@ -1,6 +1,7 @@
 package storeservice
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -17,21 +19,22 @@ type serve func(*Service, *request)
 type route struct {
 	method, path string
 	serve        serve
+	call         *access.Call // of the table of calls, nil for none
 }
 
 func routes() []route {
 	return []route{
-		{"PUT", "/api/put", (*Service).put},
-		{"GET", "/api/get/", (*Service).get},
-		{"GET", "/api/exist/", (*Service).exist},
-		{"DELETE", "/api/remove/", (*Service).remove},
-		{"DELETE", "/api/remove_all", (*Service).removeAll},
-		{"POST", "/api/mount", (*Service).mount},
-		{"POST", "/api/unmount", (*Service).unmount},
-		{"POST", "/api/mount_shm", (*Service).mountShm},
-		{"POST", "/api/unmount_shm", (*Service).unmountShm},
-		{"POST", "/api/unmount_local_disk", (*Service).unmountLocalDisk},
-		{"POST", "/api/reconfigure", (*Service).reconfigure},
+		{method: "PUT", path: "/api/put", serve: (*Service).put},
+		{method: "GET", path: "/api/get/", serve: (*Service).get},
+		{method: "GET", path: "/api/exist/", serve: (*Service).exist},
+		{method: "DELETE", path: "/api/remove/", serve: (*Service).remove},
+		{method: "DELETE", path: "/api/remove_all", serve: (*Service).removeAll},
+		{method: "POST", path: "/api/mount", serve: (*Service).mount},
+		{method: "POST", path: "/api/unmount", serve: (*Service).unmount},
+		{method: "POST", path: "/api/mount_shm", serve: (*Service).mountShm},
+		{method: "POST", path: "/api/unmount_shm", serve: (*Service).unmountShm},
+		{method: "POST", path: "/api/unmount_local_disk", serve: (*Service).unmountLocalDisk},
+		{method: "POST", path: "/api/reconfigure", serve: (*Service).reconfigure},
 	}
 }
 
@@ -44,6 +47,8 @@ type request struct {
 	pace *pacer
 	held int64  // of Service.memory
 	mode string // said in errors, where it is given
+	// failure is why the request failed.
+	failure error
 }
 
 // ServeHTTP implements http.Handler.
@@ -59,7 +64,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		method = http.MethodGet
 	}
 	do := methods[method]
-	if do == nil {
+	if do.serve == nil {
 		var allowed []string
 		for m := range methods {
 			allowed = append(allowed, m)
@@ -67,6 +72,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slices.Sort(allowed)
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		q.fail(http.StatusMethodNotAllowed, "Method not allowed", nil)
+		return
+	}
+	if err := s.may(r.Context(), do.call); err != nil {
+		w.Header().Set("Connection", "close") // The body is not read.
+		q.fail(http.StatusForbidden, "Forbidden", err)
 		return
 	}
 	if q.key != "" {
@@ -80,12 +90,22 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	defer s.release(q)
 	q.pace.forCall(callWait + time.Minute)
-	do(s, q)
+	do.serve(s, q)
+	s.opts.Access.Done(r.Context(), do.call, r.URL.Path, q.failure)
+}
+
+// may refuses a peer whose role may not make a call, or whose tenant is another one.
+func (s *Service) may(ctx context.Context, c *access.Call) error {
+	err := s.opts.Access.Check(ctx, c)
+	if err == nil && c != nil && !c.Pool {
+		_, err = s.opts.Access.Tenant(ctx, c, cmp.Or(s.opts.Tenant, model.DefaultTenant))
+	}
+	return err
 }
 
 // find looks the path up and takes the key out of it. Everything behind the route's path
 // is the key, also slashes; percent signs are decoded once.
-func (s *Service) find(q *request) (map[string]serve, bool) {
+func (s *Service) find(q *request) (map[string]route, bool) {
 	path := q.r.URL.EscapedPath()
 	if methods, ok := s.resources[path]; ok && !strings.HasSuffix(path, "/") {
 		return methods, true

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/node"
@@ -56,6 +58,10 @@ type Options struct {
 	Files []string
 	// Protocols are the transports that a mount may name; none allows every name.
 	Protocols []string
+	// Access decides over the requests of peers with an identity, nil tells nothing. Tenant is that whose objects
+	// the service has, empty for the default one.
+	Access *access.Control
+	Tenant model.Tenant
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -77,7 +83,7 @@ type Service struct {
 	memory    *semaphore.Weighted
 	turn      chan struct{} // capacity 1: held while segments change
 	role      role          // what reconfigure mounted; guarded by turn
-	resources map[string]map[string]serve
+	resources map[string]map[string]route
 }
 
 // New makes the service of a node that is started.
@@ -96,13 +102,14 @@ func New(objects Objects, segments Segments, opts Options) *Service {
 	}
 	s := &Service{
 		objects: objects, segments: segments, opts: opts, log: opts.Logger,
-		memory: semaphore.NewWeighted(opts.Memory), turn: make(chan struct{}, 1), resources: map[string]map[string]serve{},
+		memory: semaphore.NewWeighted(opts.Memory), turn: make(chan struct{}, 1), resources: map[string]map[string]route{},
 	}
 	for _, r := range routes() {
 		if s.resources[r.path] == nil {
-			s.resources[r.path] = map[string]serve{}
+			s.resources[r.path] = map[string]route{}
 		}
-		s.resources[r.path][r.method] = r.serve
+		r.call = access.Find(string(config.DoorREST), r.method+" "+r.path)
+		s.resources[r.path][r.method] = r
 	}
 	return s
 }

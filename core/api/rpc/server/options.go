@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/api/upstream"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 )
 
 // DefaultMemoryBudget is that of Options.MemoryBudget.
@@ -39,6 +40,10 @@ type Options struct {
 	// ConnClosed, where set, is told why a connection was closed or refused because there were too
 	// many, with the words of framed.CloseReason. Called from many goroutines; it must not block.
 	ConnClosed func(why string)
+	// Access decides over the calls of peers with an identity, and tells of them; nil tells nothing. OneTenant
+	// says that the master serves one tenant only.
+	Access    *access.Control
+	OneTenant bool
 	// Upstream, where set, answers upstream's clients, which are turned away otherwise.
 	// UpstreamConnections, where set, is told by how many their connections become more. Called from many
 	// goroutines; it must not block.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/api/guard"
 	upstreamcalls "github.com/mooncake-go/mooncake/core/api/upstream/service"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
@@ -78,9 +79,10 @@ func (p *Port) Open(ctx context.Context) error {
 		Logger: p.log, IdleTimeout: c.RPCConnTimeout, Observe: m.ObserveRPC, Foreign: m.ObserveForeign,
 		MemoryBudget: memoryBudget(uint64(c.RPCMemoryBudget)), Memory: m.ObserveRequestMemory, MemoryWait: m.ObserveRequestWait,
 		MaxConnections: maxConnections(c.RPCMaxConnections, p.log), ConnClosed: m.ObserveConnClosed, UpstreamConnections: m.ObserveUpstreamConnections,
+		Access: p.doors.Access(), OneTenant: !c.EnableMultiTenants,
 	}
 	if p.upstream && c.UpstreamClients {
-		o.Upstream = upstreamcalls.New(m, p.log)
+		o.Upstream = upstreamcalls.New(guard.New(m, guard.Options{Control: o.Access, OneTenant: o.OneTenant, Adopt: true}), p.log)
 	}
 	server := New(m, o)
 	if !c.RPCEnableTCPNoDelay {

@@ -13,9 +13,12 @@ import (
 
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
+	"github.com/mooncake-go/mooncake/core/api/guard"
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
+	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/api/upstream"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -35,6 +38,7 @@ func New(m store.Master, opts Options) *Server {
 		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
 	}
 	s := &Server{framed: framed.NewServer(), grpc: grpc.NewServer(
+		grpc.Creds(access.Credentials()),
 		grpc.MaxRecvMsgSize(rpc.MaxMessageSize),
 		grpc.MaxSendMsgSize(rpc.MaxMessageSize),
 		grpc.MaxConcurrentStreams(opts.MaxStreams),
@@ -60,7 +64,7 @@ func New(m store.Master, opts Options) *Server {
 	if opts.Upstream != nil {
 		limits.Calls = 0 // The default of upstream's clients.
 		s.framed.Register(foreign.CoroRPC, upstream.NewServer(upstream.Options{
-			Handler: opts.Upstream, Logger: opts.Logger, Limits: limits, Observe: opts.Observe,
+			Handler: opts.Upstream, Logger: opts.Logger, Limits: limits, Observe: opts.Observe, Access: opts.Access,
 		}))
 	}
 	b := newBudget(opts)
@@ -71,8 +75,10 @@ func New(m store.Master, opts Options) *Server {
 			opts.UpstreamConnections(more)
 		}
 	}
-	s.grpc.RegisterService(counted(masterv1.MasterService_ServiceDesc, b, opts), &service{master: m})
-	masterv1.RegisterMasterServiceServer(own, &service{master: m})
+	calls := &service{master: guard.New(m, guard.Options{Control: opts.Access, OneTenant: opts.OneTenant})}
+	desc := *opts.Access.Service(masterv1.MasterService_ServiceDesc, convert.StatusError)
+	s.grpc.RegisterService(counted(desc, b, opts), calls)
+	own.RegisterService(&desc, calls)
 	return s
 }
 

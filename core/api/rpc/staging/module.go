@@ -15,7 +15,7 @@ func Module() fx.Option {
 		c := NewClient(Options{Doors: d})
 		lc.Append(fx.StopHook(c.Close))
 		return c
-	}, func() store.NewStageServer {
-		return func(s store.Stager, log *slog.Logger) store.StageServer { return NewServer(s, log) }
+	}, func(d *doors.Doors) store.NewStageServer {
+		return func(s store.Stager, log *slog.Logger) store.StageServer { return NewServer(s, d.Access(), log) }
 	}))
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -27,12 +28,13 @@ const maxCall = 30 * time.Second
 // Server serves a store.Stager on a listener. A call that panics fails alone.
 type Server struct{ grpc *grpc.Server }
 
-// NewServer returns a server of s. Nothing runs before Serve. log may be nil.
-func NewServer(s store.Stager, log *slog.Logger) *Server {
+// NewServer returns a server of s. Nothing runs before Serve. log and k may be nil.
+func NewServer(s store.Stager, k *access.Control, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	g := grpc.NewServer(
+		grpc.Creds(access.Credentials()),
 		grpc.MaxRecvMsgSize(rpc.MaxStageRequest),
 		grpc.MaxSendMsgSize(rpc.MaxStageAnswer),
 		grpc.MaxConcurrentStreams(256),
@@ -42,7 +44,7 @@ func NewServer(s store.Stager, log *slog.Logger) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * time.Minute, Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.UnaryInterceptor(guarded(log)),
 	)
-	nodev1.RegisterTierServiceServer(g, &service{stager: s})
+	g.RegisterService(k.Service(nodev1.TierService_ServiceDesc, convert.StatusError), &service{stager: s})
 	return &Server{g}
 }
 

@@ -66,7 +66,7 @@ func serve(t *testing.T, address string, s store.Stager) *counted {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	c, srv := &counted{Listener: ln}, NewServer(s, nil)
+	c, srv := &counted{Listener: ln}, NewServer(s, nil, nil)
 	var done sync.WaitGroup
 	done.Go(func() { assert.NoError(t, srv.Serve(c)) })
 	t.Cleanup(func() {

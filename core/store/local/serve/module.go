@@ -72,7 +72,7 @@ func (s *nodeService) open(ctx context.Context, ln net.Listener) error {
 	if err := server.Start(ctx); err != nil {
 		return err
 	}
-	s.server, s.port, s.done = server, NewStatusServer(server), make(chan struct{})
+	s.server, s.port, s.done = server, NewStatusServer(server, s.doors.Access()), make(chan struct{})
 	go func() {
 		defer close(s.done)
 		if err := s.port.Serve(ln); err != nil {

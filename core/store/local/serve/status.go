@@ -8,8 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	localv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/local/v1"
 )
@@ -18,11 +21,13 @@ import (
 // that the port may be open to other machines.
 type StatusServer struct{ grpc *grpc.Server }
 
-// NewStatusServer makes one. Nothing runs before Serve.
-func NewStatusServer(s *Server) *StatusServer {
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(4<<10), grpc.MaxConcurrentStreams(16), grpc.MaxHeaderListSize(16<<10), grpc.WaitForHandlers(true),
+// NewStatusServer makes one. Nothing runs before Serve. k may be nil.
+func NewStatusServer(s *Server, k *access.Control) *StatusServer {
+	g := grpc.NewServer(grpc.Creds(access.Credentials()), grpc.MaxRecvMsgSize(4<<10), grpc.MaxConcurrentStreams(16), grpc.MaxHeaderListSize(16<<10), grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: time.Minute}))
-	localv1.RegisterStatusServiceServer(g, &status{s: s})
+	g.RegisterService(k.Service(localv1.StatusService_ServiceDesc, func(err error) error {
+		return grpcstatus.Error(codes.PermissionDenied, err.Error())
+	}), &status{s: s})
 	return &StatusServer{grpc: g}
 }
 
