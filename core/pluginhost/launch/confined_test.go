@@ -26,7 +26,8 @@ func attacked(t *testing.T, policy sandbox.Policy) (results map[string]string, p
 	require.NoError(t, os.WriteFile(target.Secret, []byte("secret"), 0o600))
 	require.NoError(t, os.WriteFile(target.Left, nil, 0o600))
 	policy.Read = append(policy.Read, filepath.Dir(target.Left))
-	target.TCP, target.Abstract = listening(t, "tcp", "127.0.0.1:0"), listening(t, "unix", "@mooncake-"+filepath.Base(dir)+strings.ReplaceAll(t.Name(), "/", "-"))
+	target.TCP, target.Abstract = listening(t, "tcp", "127.0.0.1:0"), listening(t, "unix", "@mooncake"+strings.ReplaceAll(dir, "/", "-"))
+	target.Socket = listening(t, "unix", filepath.Join(dir, "s"))
 	text, err := json.Marshal(target)
 	require.NoError(t, err)
 	o, log := options("attack")
@@ -82,7 +83,7 @@ func whole(t *testing.T) {
 func TestAHostilePlugin(t *testing.T) {
 	whole(t)
 	open, _ := attacked(t, sandbox.Policy{})
-	network := []string{"dial tcp", "dial udp", "ring"}
+	network := []string{"dial tcp", "dial udp", "dial a path", "ring"}
 	for name, c := range map[string]struct {
 		policy sandbox.Policy
 		kept   []string // attempts that succeed

@@ -14,7 +14,7 @@
 //	capabilities     all but CAP_IPC_LOCK, which kinds that register memory keep if the host has it
 //	files            all but those of Policy, by Landlock: system folders to read, its own folders to write
 //	processes        tracing, reading and signalling those outside, by Landlock
-//	network          TCP, and sockets that are not local, unless Policy.Network is set
+//	network          connections, and sockets that are not local, unless Policy.Network is set
 //	system calls     mounts, modules, kernel programs, keys, namespaces and others, by seccomp
 //
 // What a kernel lacks is listed in Box.Missing.

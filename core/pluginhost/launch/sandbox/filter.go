@@ -27,8 +27,9 @@ var denied = []string{
 	"keyctl", "add_key", "request_key",
 }
 
-// rings are denied without a network, since requests in a ring pass by the filter.
-var rings = []string{"io_uring_setup", "io_uring_enter", "io_uring_register"}
+// outward are denied without a network. The host connects to the plugin; a plugin that connects could reach the socket files
+// of services, which Landlock does not cover. Requests in a ring pass by the filter.
+var outward = []string{"connect", "io_uring_setup", "io_uring_enter", "io_uring_register"}
 
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
@@ -40,7 +41,7 @@ func filter(p Policy) ([]unix.SockFilter, error) {
 	}
 	names := denied
 	if !p.Network {
-		names = slices.Concat(names, rings)
+		names = slices.Concat(names, outward)
 	}
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { _, known := machine.SyscallNames[n]; return !known })
 	deny := seccomp.SyscallGroup{Action: seccomp.ActionErrno | seccomp.Action(unix.EPERM), Names: names, NamesWithCondtions: []seccomp.NameWithConditions{

@@ -17,7 +17,8 @@ type Policy struct {
 	Mode Mode
 	// Memory keeps CAP_IPC_LOCK, to register memory.
 	Memory bool
-	// Network keeps sockets of all families, and io_uring. Without it only unix sockets are left.
+	// Network keeps sockets of all families, connections, and io_uring. Without it a process may only listen at unix
+	// sockets.
 	Network bool
 	// Peers keeps connections to abstract unix sockets of other processes.
 	Peers bool

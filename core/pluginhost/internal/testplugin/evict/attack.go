@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -60,6 +61,7 @@ func attempts(t testplugin.Target) map[string]func() error {
 		"dial tcp":           func() error { return dial("tcp", t.TCP) },
 		"dial udp":           func() error { return dial("udp", t.TCP) },
 		"dial abstract":      func() error { return dial("unix", t.Abstract) },
+		"dial a path":        func() error { return dial("unix", t.Socket) },
 		"mount":              func() error { return permitted(unix.Mount("none", inside+".none", "tmpfs", 0, "")) },
 		"change root":        func() error { return permitted(unix.Chroot(inside + ".none")) },
 		"user namespace":     func() error { return namespace() },
@@ -106,11 +108,28 @@ func readMemory(pid int) error {
 	return err
 }
 
+// trace attaches to a process and detaches again: a traced process stops at its next signal.
 func trace(pid int) error {
+	runtime.LockOSThread() // The kernel knows the thread as the tracer.
+	defer runtime.UnlockOSThread()
 	if err := unix.PtraceSeize(pid); err != nil {
 		return err
 	}
-	return nil // The end of this thread detaches.
+	if err := unix.PtraceInterrupt(pid); err != nil {
+		return err
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, unix.WALL, nil); err != nil {
+		return err
+	}
+	sig := ws.StopSignal() // of another stop than that of the interrupt; it must not be lost
+	if ws>>16 == unix.PTRACE_EVENT_STOP {
+		sig = 0
+	}
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(sig), 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func dial(network, address string) error {
