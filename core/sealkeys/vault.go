@@ -39,7 +39,9 @@ const (
 )
 
 // wrapped is what IDs of keys look like: data keys as Vault's engine transit encrypts them.
-var wrapped = regexp.MustCompile(`^vault:v[1-9][0-9]{0,12}:[A-Za-z0-9+/]+={0,2}$`)
+var wrapped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^vault:v[1-9][0-9]{0,12}:[A-Za-z0-9+/]+={0,2}$`)
+})
 
 // vault implements Keys with data keys of the secrets engine transit. The server makes a data key for each tenant and
 // period, and its encrypted form is its ID, so that whoever the server allows to decrypt finds it by its ID alone.
@@ -131,7 +133,7 @@ func (v *vault) make(ctx context.Context, tenant string) (Key, error) {
 		return Key{}, err
 	}
 	k, err := keyOf(got.Ciphertext, got.Plaintext)
-	if err == nil && (len(k.ID) > maxID || !wrapped.MatchString(k.ID)) {
+	if err == nil && (len(k.ID) > maxID || !wrapped().MatchString(k.ID)) {
 		err = errs.New(errs.DeserializeFail, "Vault", "the encrypted data key has %d bytes, at most %d fit, and begins with %.12q; the type of the transit key should be aes256-gcm96", len(k.ID), maxID, k.ID)
 	}
 	if err != nil {
@@ -146,7 +148,7 @@ func (v *vault) make(ctx context.Context, tenant string) (Key, error) {
 
 // Find has the server decrypt the ID, unless it has done so before.
 func (v *vault) Find(ctx context.Context, tenant, id string) (Key, error) {
-	if len(id) > maxID || !wrapped.MatchString(id) {
+	if len(id) > maxID || !wrapped().MatchString(id) {
 		return Key{}, ErrUnknown
 	}
 	at := tenant + "\x00" + id

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -47,4 +48,28 @@ func testKeys(t testing.TB) sealkeys.Keys {
 		require.NoError(t, err)
 	})
 	return keysOnce.Keys
+}
+
+// unsealedOnly are tests that look at bytes, sizes, requests or checksums below a client, change a value during its put, or have
+// writes in flight before a layer-wise put ends.
+const unsealedOnly = "^(TestDamaged.*|TestHalfDamagedObjectStays|TestLongRead|TestMasterWithoutLeases|TestPutAndGet|TestBadInput|" +
+	"TestFailedPutIsRevoked|TestHotPathCost|TestLayerCost|TestDamageIsNotCopied|TestLateWrites|TestARefusedPutFails|TestGuardsAfterRestarts|" +
+	"TestIndeterminate.*|TestWriteStopsBeforeItsTime|TestLostLease|TestReplacedValue|TestIncompletePut|TestFailedWriteSpoilsItsObjectAlone|" +
+	"TestEndWaitsForWrites|TestSpaceThatMayStillBeWritten|TestReadOverALapse|TestLayersAskTheMasterTwice|TestOwnSegment|TestClientsReportPeers|" +
+	"TestWhoIsToBlame|TestRanges.*|TestASessionLearnsGrains|TestCopiesKeepGrains|TestReadUnderLeaseOutlivesTheMaster|TestReadsLeaveASilentNode|" +
+	"TestMachineSleepsInRead|TestReadsFromTiers|TestManyObjectsFromTiers|TestTiersThat.*|TestStagedBytes.*|TestWrongBytesOfTiers|" +
+	"TestClientsWithoutTiers|TestReadTimeoutBoundsStage|TestHotCacheHoldsObjectsOfTiers|TestTiersAreFor.*|TestNextWaveIsStaged.*|" +
+	"TestValueThatChanges|TestSuiteWithSeals)$"
+
+// TestSuiteWithSeals runs the other tests of this package, simulations included, with clients that seal.
+func TestSuiteWithSeals(t *testing.T) {
+	if os.Getenv("MOONCAKE_TEST_LONG") == "" {
+		t.Skip("takes long; make test-all runs it")
+	}
+	for _, mode := range []string{"mac", "aead"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.skip", unsealedOnly, "-test.timeout", "30m")
+		cmd.Env = append(os.Environ(), sealVariable+"="+mode)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", mode, out)
+	}
 }

@@ -163,7 +163,7 @@ func TestForgeries(t *testing.T) {
 			body, trailer []byte
 		}{
 			{"another object", s, "l", body, trailer},
-			{"another tenant", New(a, keys, "other"), "k", body, trailer},
+			{"another tenant", New(a, keys, "defaulT"), "k", body, trailer},
 			{"names that end elsewhere", New(a, keys, "defaul"), "tk", body, trailer},
 			{"another key", New(a, ring{"now": 9}, "default"), "k", body, trailer},
 			{"a key that is not there", New(a, ring{"old": 1}, "default"), "k", body, trailer},
