@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/certs"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
 // securePool is a master with a metadata server and a store with a REST service, in mode mtls.
@@ -42,6 +44,7 @@ func (p *securePool) environ(role security.Role) []string {
 	return env
 }
 
+// startSecurePool starts a pool with the tenants default and team.
 func startSecurePool(t *testing.T) *securePool {
 	t.Helper()
 	ports, err := cluster.FreePorts(5)
@@ -51,9 +54,12 @@ func startSecurePool(t *testing.T) *securePool {
 	p.rpc, p.admin, p.meta = at(0), at(1), "http://"+at(2)+"/metadata"
 	_, err = p.dir.Try("mooncake", nil, 24*time.Hour, time.Now())
 	require.NoError(t, err)
+	quotas := filepath.Join(t.TempDir(), "quotas.yaml")
+	require.NoError(t, os.WriteFile(quotas, []byte("version: 1\ntenants: []\n"), 0o600))
 	p.master = start(t, "master", "mooncake", append([]string{
 		"master", "--rpc_address", "127.0.0.1", "--rpc_port", fmt.Sprint(ports[0]), "--metrics_host", "127.0.0.1", "--metrics_port", fmt.Sprint(ports[1]),
 		"--enable_http_metadata_server", "--http_metadata_server_host", "127.0.0.1", "--http_metadata_server_port", fmt.Sprint(ports[2]), "--client_ttl", "1m", "--noenable_metric_reporting",
+		"--enable_multi_tenants", "--tenant_quota_connector_uri", quotas,
 	}, p.of(security.RoleMaster)...)...)
 	says(t, p.master, "master is serving")
 	p.stores = append(p.stores, start(t, "store", "mooncake", append([]string{
@@ -61,18 +67,52 @@ func startSecurePool(t *testing.T) *securePool {
 		"--transports", "tcp", "--rest_host", "127.0.0.1", "--port", fmt.Sprint(ports[3]), "--enable_http_server", "--http_port", fmt.Sprint(ports[4]),
 	}, p.of(security.RoleStore)...)...))
 	says(t, p.stores[0], "store service is serving")
+	for _, tenant := range []string{"default", "team"} {
+		r := program(t, "mooncake", p.environ(security.RoleOperator), "", "admin", "tenants", "set", tenant, "16MiB", "--master", p.rpc, "--metrics_port", port(t, p.admin))
+		require.Equal(t, 0, r.Code, r.Stderr)
+	}
 	return p
 }
 
+// client runs a verb of the client with an environment.
+func (p *securePool) client(t *testing.T, env []string, stdin, verb, key string) programs.Result {
+	t.Helper()
+	return program(t, "mooncake", env, stdin, "client", verb, key, "--master_server_address", p.rpc, "--metadata_server", p.meta,
+		"--local_hostname", "127.0.0.1", "--transports", "tcp")
+}
+
 func (p *securePool) putGet(t *testing.T, key string) {
+	p.putGetAs(t, key, p.environ(security.RoleClient))
+}
+
+func (p *securePool) putGetAs(t *testing.T, key string, env []string) {
 	t.Helper()
 	value := strings.Repeat(key+"\n", 1000)
-	args := []string{"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1", "--transports", "tcp"}
-	r := program(t, "mooncake", p.environ(security.RoleClient), value, append([]string{"client", "put", key}, args...)...)
+	r := p.client(t, env, value, "put", key)
 	require.Equal(t, 0, r.Code, r.Stderr)
-	r = program(t, "mooncake", p.environ(security.RoleClient), "", append([]string{"client", "get", key}, args...)...)
+	r = p.client(t, env, "", "get", key)
 	require.Equal(t, 0, r.Code, r.Stderr)
 	require.Equal(t, value, r.Stdout)
+}
+
+// tenants uses the pool with an identity of another tenant than the other clients.
+func (p *securePool) tenants(t *testing.T) {
+	t.Helper()
+	f, err := p.dir.Issue("engine", nil, time.Hour, time.Now(), security.Identity{Trust: "mooncake", Role: security.RoleClient, Tenant: "team", Name: "engine"})
+	require.NoError(t, err)
+	team := append(p.environ(security.RoleClient), "MOONCAKE_SECURITY_CERT="+f.Cert, "MOONCAKE_SECURITY_KEY="+f.Key)
+	p.putGetAs(t, "of the team", team)
+	r := p.client(t, p.environ(security.RoleClient), "", "get", "of the team")
+	assert.NotZero(t, r.Code)
+	assert.Contains(t, r.Stderr, "OBJECT_NOT_FOUND")
+	r = p.client(t, append(team, "MOONCAKE_STORE_TENANT_ID=other"), "", "get", "a")
+	assert.NotZero(t, r.Code)
+	assert.Contains(t, r.Stderr, `client/team/engine is of tenant "team"`)
+	r = program(t, "mooncake", team, "", "admin", "segments", "--master", p.rpc, "--metrics_port", port(t, p.admin))
+	assert.NotZero(t, r.Code)
+	assert.Contains(t, r.Stderr, "use a certificate with a role among master, operator, reader")
+	says(t, p.master, "a call was refused")
+	says(t, p.master, "who=client/team/engine")
 }
 
 func TestAPoolWithMutualTLS(t *testing.T) {
@@ -93,6 +133,7 @@ func TestAPoolWithMutualTLS(t *testing.T) {
 		says(t, p.master, "without TLS was refused")
 	})
 	t.Run("foreign and ended certificates", func(t *testing.T) { p.refuses(t) })
+	t.Run("tenants", func(t *testing.T) { p.tenants(t) })
 	t.Run("certificates change", func(t *testing.T) {
 		for _, role := range []security.Role{security.RoleMaster, security.RoleStore, security.RoleClient} {
 			f, err := p.dir.Node(string(role))

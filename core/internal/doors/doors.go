@@ -100,14 +100,15 @@ func (d *Doors) Own(client model.ClientID) (model.ClientID, error) {
 	return client, nil
 }
 
-// Tenant returns the tenant of the identity of this process, empty for none.
-func (d *Doors) Tenant() model.Tenant {
-	if d == nil || !d.cfg.Identities() {
-		return ""
+// Tenant returns the tenant whose objects this process means: the configured one, or that of its identity where
+// the default one is configured, since a master would refuse that.
+func (d *Doors) Tenant(configured model.Tenant) model.Tenant {
+	if d == nil || !d.cfg.Identities() || configured != "" && configured != model.DefaultTenant {
+		return configured
 	}
 	id, err := d.keeper.Identity()
-	if err != nil {
-		return "" // Own says why.
+	if err != nil || id.Tenant == "" { // Own says why.
+		return configured
 	}
 	return id.Tenant
 }

@@ -336,9 +336,10 @@ func TestClientIDsAreOfTheIdentity(t *testing.T) {
 		require.Equal(t, id, got)
 	}
 	f := a.Issue(t, securitytest.Certificate{Role: security.RoleStore, Tenant: "team", Name: "a"})
-	require.Equal(t, "team", open(t, section(f, security.ModeMTLS), io.Discard).Tenant())
-	require.Empty(t, open(t, section(f, security.ModeTLS), io.Discard).Tenant())
-	require.Empty(t, (*Doors)(nil).Tenant())
+	d := open(t, section(f, security.ModeMTLS), io.Discard)
+	require.Equal(t, []string{"team", "team", "other"}, []string{d.Tenant(""), d.Tenant("default"), d.Tenant("other")})
+	require.Equal(t, "default", open(t, section(f, security.ModeTLS), io.Discard).Tenant("default"))
+	require.Equal(t, "default", (*Doors)(nil).Tenant("default"))
 	got, err = (*Doors)(nil).Own(id)
 	require.NoError(t, err)
 	require.Equal(t, id, got)

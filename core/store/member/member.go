@@ -70,6 +70,7 @@ type Member struct {
 }
 
 func newMember(cfg config.Store, dial Dial, d *doors.Doors, status *Status, log *slog.Logger) *Member {
+	cfg.TenantID = d.Tenant(cfg.TenantID)
 	return &Member{cfg: cfg, log: log, dial: dial, id: model.NewUUID(), own: d.Own, metrics: status.registry}
 }
 
