@@ -51,6 +51,9 @@ type Keeper struct {
 
 	mu   sync.Mutex // of Look
 	said string     // the trouble that was last reported
+
+	termsMu sync.Mutex
+	terms   map[*Term]struct{} // of the connections that exist
 }
 
 // Open reads the files. With ModeOff it returns nil, and no error.
@@ -78,7 +81,7 @@ func Open(s Settings) (*Keeper, error) {
 	if err != nil {
 		return nil, s.Files.fail("", "allow: %w", err)
 	}
-	k := &Keeper{set: s, allow: allow}
+	k := &Keeper{set: s, allow: allow, terms: map[*Term]struct{}{}}
 	set, err := k.load()
 	if err != nil {
 		return nil, err
@@ -161,6 +164,7 @@ func (k *Keeper) Look() bool {
 			k.now.Store(set)
 			k.reloads.Add(1)
 			k.set.Log.Info("certificates were replaced", set.attrs(k.set.Files)...)
+			k.reviseAll(old, set)
 			old = set
 		}
 	}

@@ -105,8 +105,11 @@ func (l *listener) begin(conn net.Conn) *list.Element {
 // finish brings a connection through the handshake and to Accept.
 func (l *listener) finish(conn net.Conn, e *list.Element) {
 	c, err := l.handshake(conn)
-	if err != nil || !l.hand(accepted{conn: c}) {
+	switch {
+	case err != nil:
 		_ = conn.Close()
+	case !l.hand(accepted{conn: c}):
+		_ = c.Close()
 	}
 	l.mu.Lock()
 	l.young.Remove(e) // No effect where it gave way to another one.
@@ -128,11 +131,15 @@ func (l *listener) handshake(conn net.Conn) (net.Conn, error) {
 		l.turnAway(conn, first)
 		return nil, errPlaintext
 	}
+	began := l.of.keeper.Present()
 	c := security.ServerConn(conn, first, l.tls)
 	if err := c.Handshake(); err != nil { //nolint:noctx // The deadline bounds it, and Close ends it.
 		l.failed(conn, err)
 		return nil, err
 	}
+	l.of.keeper.Bound(began, c, func(why error) {
+		l.of.refuse(l.door, conn.RemoteAddr(), "ended", "a connection was closed: its certificates are not good any more", slog.Any("error", why))
+	})
 	return c, conn.SetDeadline(time.Time{})
 }
 
