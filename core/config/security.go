@@ -2,18 +2,20 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Security is how the processes of a pool prove who they are, and what each demands of its peers.
 type Security struct {
-	Mode      string   `koanf:"mode" default:"off" enum:"off|tls|mtls" doc:"off: plaintext, whoever reaches a port reads and writes all objects; tls: doors take TLS 1.3 only, and clients verify whom they reach; mtls: also clients show certificates, which carry an identity. The same in all processes of a pool"`
-	CA        string   `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
-	Cert      string   `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
-	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
-	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
-	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
+	Mode      string        `koanf:"mode" default:"off" enum:"off|tls|mtls" doc:"off: plaintext, whoever reaches a port reads and writes all objects; tls: doors take TLS 1.3 only, and clients verify whom they reach; mtls: also clients show certificates, which carry an identity. The same in all processes of a pool"`
+	CA        string        `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
+	Cert      string        `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
+	Key       string        `koanf:"key" default:"" doc:"PEM file with the key of cert"`
+	Allow     []string      `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN or ROLE/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
+	LookEvery time.Duration `koanf:"look_every" default:"10s" range:"100ms..1h" doc:"how often the files are looked at: changed ones count for new connections, and existing ones give way to them"`
+	Plaintext []string      `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
 }
 
 // Door names what a process listens for.
@@ -52,7 +54,7 @@ func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plain
 // Settings returns what a security.Keeper is opened with.
 func (s Security) Settings() security.Settings {
 	return security.Settings{
-		Mode: security.Mode(s.Mode), Allow: s.Allow,
+		Mode: security.Mode(s.Mode), Allow: s.Allow, Every: s.LookEvery,
 		Files: security.Files{CA: s.CA, Cert: s.Cert, Key: s.Key, Of: "security"},
 	}
 }

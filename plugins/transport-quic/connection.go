@@ -145,14 +145,14 @@ func (c *connection) watch(q *quicgo.Conn) error {
 	}
 }
 
-// bound sets when the connection is left: at 80 to 90 % of the time that the certificates have. The caller holds p.mu.
+// bound sets when the connection is left: at 70 to 80 % of the time that the certificates have. The caller holds p.mu.
 func (c *connection) bound(sock *carrier, now time.Time) {
 	c.shown = sock.shown
 	ends := c.shown.NotAfter
 	if peer := sock.conn.ConnectionState().TLS.PeerCertificates; len(peer) > 0 && peer[0].NotAfter.Before(ends) {
 		ends = peer[0].NotAfter
 	}
-	c.leaveAt = now.Add(time.Duration(float64(ends.Sub(now)) * (0.8 + rand.Float64()/10))) //nolint:gosec // It spreads the load.
+	c.leaveAt = now.Add(time.Duration(float64(ends.Sub(now)) * (0.7 + rand.Float64()/10))) //nolint:gosec // It spreads the load.
 }
 
 // leave has the connection end once no request is in flight.

@@ -15,8 +15,8 @@ import (
 // is left: it takes no new work, so that what replaces it uses the present certificates, and no call fails. At the
 // end it is closed.
 //
-// The side that dialled leaves at 80 to 90 % of the time that the certificates have left, or as soon as its own
-// certificate is replaced. The side that accepted leaves at 95 %. Both leave when the authorities change and do not
+// The side that dialled leaves at 70 to 80 % of the time that the certificates have left, or as soon as its own
+// certificate is replaced. The side that accepted leaves at 90 %. Both leave when the authorities change and do not
 // cover the peer any more, and close the connection Settings.Every later.
 //
 // Safe for concurrent use. A nil *Term is that of a connection without TLS, which nothing bounds.
@@ -53,9 +53,9 @@ func (k *Keeper) Watch(began *Set, s tls.ConnectionState, dialled bool, end func
 	}
 	t.why = fmt.Errorf("the certificate of %s, with which the connection began, ended at %s", whose, t.endAt.UTC().Format(time.RFC3339))
 	left := t.endAt.Sub(now)
-	t.leaveAt = now.Add(left / 20 * 19)
+	t.leaveAt = now.Add(left / 10 * 9)
 	if dialled {
-		t.leaveAt = now.Add(time.Duration(float64(left) * (0.8 + rand.Float64()/10))) //nolint:gosec // It spreads the load.
+		t.leaveAt = now.Add(time.Duration(float64(left) * (0.7 + rand.Float64()/10))) //nolint:gosec // It spreads the load.
 	}
 	k.termsMu.Lock()
 	k.terms[t] = struct{}{}

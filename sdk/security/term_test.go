@@ -62,13 +62,13 @@ func TestConnectionsEndWithTheirCertificates(t *testing.T) {
 		least, most time.Duration // when it is left
 		whose       string
 	}{
-		"the peer's, dialled":          {own: time.Hour, peer: brief, dialled: true, least: 80 * time.Second, most: 90 * time.Second, whose: "the peer"},
-		"the peer's, accepted":         {own: time.Hour, peer: brief, least: 95 * time.Second, most: 95 * time.Second, whose: "the peer"},
-		"the own, dialled":             {own: brief, peer: time.Hour, dialled: true, least: 80 * time.Second, most: 90 * time.Second, whose: "this process"},
-		"the own, accepted":            {own: brief, peer: time.Hour, least: 95 * time.Second, most: 95 * time.Second, whose: "this process"},
-		"the own, without the peer's":  {own: brief, least: 95 * time.Second, most: 95 * time.Second, whose: "this process"},
-		"one between, of the peer":     {own: time.Hour, peer: time.Hour, between: true, dialled: true, least: 80 * time.Second, most: 90 * time.Second, whose: "the peer"},
-		"one between, of the acceptor": {own: time.Hour, peer: time.Hour, between: true, least: 95 * time.Second, most: 95 * time.Second, whose: "the peer"},
+		"the peer's, dialled":          {own: time.Hour, peer: brief, dialled: true, least: 70 * time.Second, most: 80 * time.Second, whose: "the peer"},
+		"the peer's, accepted":         {own: time.Hour, peer: brief, least: 90 * time.Second, most: 90 * time.Second, whose: "the peer"},
+		"the own, dialled":             {own: brief, peer: time.Hour, dialled: true, least: 70 * time.Second, most: 80 * time.Second, whose: "this process"},
+		"the own, accepted":            {own: brief, peer: time.Hour, least: 90 * time.Second, most: 90 * time.Second, whose: "this process"},
+		"the own, without the peer's":  {own: brief, least: 90 * time.Second, most: 90 * time.Second, whose: "this process"},
+		"one between, of the peer":     {own: time.Hour, peer: time.Hour, between: true, dialled: true, least: 70 * time.Second, most: 80 * time.Second, whose: "the peer"},
+		"one between, of the acceptor": {own: time.Hour, peer: time.Hour, between: true, least: 90 * time.Second, most: 90 * time.Second, whose: "the peer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
