@@ -65,6 +65,7 @@ func TestRenewedPeersNoticeNothing(t *testing.T) {
 	brief := func(role security.Role) securitytest.Certificate {
 		return securitytest.Certificate{Role: role, Name: "a", Ends: time.Now().Add(life)}
 	}
+	var log logbuf.Buffer
 	sides := map[security.Role]security.Files{}
 	open := func(role security.Role) *doors.Doors {
 		f := a.Issue(t, brief(role))
@@ -74,7 +75,6 @@ func TestRenewedPeersNoticeNothing(t *testing.T) {
 		t.Cleanup(d.Start())
 		return d
 	}
-	var log logbuf.Buffer
 	stays := a.Issue(t, securitytest.Certificate{Role: security.RoleReader, Name: "b"})
 	far, store := open(security.RoleMaster), open(security.RoleStore)
 	node := open(security.RoleClient)
