@@ -85,6 +85,9 @@ func TestAttacks(t *testing.T) {
 			c := &campaign{pool: start(t, mode)}
 			c.knock(t)
 			c.crowd(t)
+			if mode != "off" {
+				c.handshakes(t)
+			}
 			for _, who := range c.attackers(t) {
 				c.abuse(t, who)
 			}
@@ -236,6 +239,7 @@ func (c *campaign) knock(t *testing.T) {
 	}
 	if c.mode == "mtls" {
 		peers["an expired certificate"] = issue(c.dir, "ended", long, id)
+		peers["a certificate that begins in an hour"] = issue(c.dir, "later", time.Now().Add(time.Hour), id)
 		peers["a certificate of another authority"] = issue(other, "stranger", time.Now(), id)
 		peers["a certificate without an identity"] = issue(c.dir, "unnamed", time.Now())
 		id.Role = security.RoleReader
@@ -244,7 +248,7 @@ func (c *campaign) knock(t *testing.T) {
 	for _, d := range c.doors {
 		for protocol, says := range c.protocols(t, d.name) {
 			for name, cfg := range peers {
-				if strings.Contains(name, "wrong role") && d.name != "data" {
+				if strings.Contains(name, "wrong role") && d.name != "data" && d.name != "handshake" {
 					continue // No other door demands one.
 				}
 				got, err := speak(t, d.addr, cfg, []byte(says[0]), c.enough(says[1]))
