@@ -63,7 +63,7 @@ func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ..
 	s := p.section(role)
 	args = append(args, "--security_mode", s.Mode)
 	if s.On() {
-		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key)
+		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key, "--security_look_every", "200ms")
 	}
 	proc, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, "mooncake"), Args: args, Env: programs.Environ()})
 	require.NoError(t, err)
