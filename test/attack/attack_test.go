@@ -91,6 +91,10 @@ func TestAttacks(t *testing.T) {
 			for _, who := range c.attackers(t) {
 				c.abuse(t, who)
 			}
+			if mode == "mtls" {
+				c.flood(t)
+				c.overQUIC(t)
+			}
 			all = append(all, c.results...)
 			if mode == "mtls" {
 				c.holds(t)
@@ -180,6 +184,8 @@ func (c *campaign) protocols(t *testing.T, door string) map[string][2]string {
 	t.Helper()
 	get := [2]string{"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 "}
 	switch door {
+	case "offload":
+		return map[string][2]string{"gRPC": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00"}}
 	case "rpc":
 		return map[string][2]string{
 			"gRPC":                {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00"},

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ..
 
 func start(t *testing.T, mode string) *pool {
 	t.Helper()
-	ports, err := cluster.FreePorts(7)
+	ports, err := cluster.FreePorts(9)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	p := &pool{mode: mode, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2)}
@@ -100,18 +101,19 @@ func start(t *testing.T, mode string) *pool {
 	require.NoError(t, os.WriteFile(quotas, []byte("version: 1\ntenants: []\n"), 0o600))
 	p.run(t, security.RoleMaster, "master", "master is serving", "master", "--rpc_address", "127.0.0.1", "--rpc_port", strconv.Itoa(ports[0]),
 		"--metrics_host", "127.0.0.1", "--metrics_port", strconv.Itoa(ports[1]), "--enable_http_metadata_server", "--http_metadata_server_host", "127.0.0.1",
-		"--http_metadata_server_port", strconv.Itoa(ports[2]), "--client_ttl", "1m", "--noenable_metric_reporting", "--enable_multi_tenants", "--tenant_quota_connector_uri", quotas)
+		"--http_metadata_server_port", strconv.Itoa(ports[2]), "--client_ttl", "1m", "--noenable_metric_reporting", "--enable_offload", "--enable_multi_tenants", "--tenant_quota_connector_uri", quotas)
 	m := p.procs[0]
 	p.doors = []door{{"rpc", p.rpc, m}, {"admin", p.admin, m}, {"metadata", p.meta, m}}
 	for i := range 2 {
 		p.run(t, security.RoleStore, fmt.Sprint("store", i), "store service is serving", "store", "--master_server_address", p.rpc,
 			"--metadata_server", "http://"+p.meta+"/metadata", "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--keep", "off", "--transports", "tcp",
+			"--enable_offload", "--ssd_offload_path", t.TempDir(), "--offload_buffer_size", "1MiB", "--offload_size_limit", "64MiB", "--offload_port", strconv.Itoa(ports[7+i]),
 			"--rest_host", "127.0.0.1", "--port", strconv.Itoa(ports[3+i]), "--enable_http_server", "--http_port", strconv.Itoa(ports[5+i]))
 		s := p.procs[1+i]
 		data := regexp.MustCompile(`plugin=transport/tcp address=(\S+)`).FindStringSubmatch(s.Tail())
 		require.NotNil(t, data, s.Tail())
 		p.rest = append(p.rest, at(3+i))
-		p.doors = append(p.doors, door{"rest", at(3 + i), s}, door{"health", at(5 + i), s}, door{"data", data[1], s})
+		p.doors = append(p.doors, door{"rest", at(3 + i), s}, door{"health", at(5 + i), s}, door{"data", data[1], s}, door{"offload", at(7 + i), s})
 	}
 	for _, s := range p.segments(t) {
 		var where struct {
@@ -198,10 +200,11 @@ func (p *pool) restore(t *testing.T) {
 }
 
 type segment struct {
-	Name   string `json:"name"`
-	ID     string `json:"id"`
-	Client string `json:"client_id"`
-	Base   string `json:"base_address"`
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Client   string `json:"client_id"`
+	Base     string `json:"base_address"`
+	Protocol string `json:"protocol"`
 }
 
 func (p *pool) segments(t *testing.T) []segment {
@@ -209,7 +212,7 @@ func (p *pool) segments(t *testing.T) []segment {
 	_, text := p.ask(t, "GET", p.admin, "/api/v1/segments", "")
 	var out struct{ Data []segment }
 	require.NoError(t, json.Unmarshal([]byte(text), &out), text)
-	return out.Data
+	return slices.DeleteFunc(out.Data, func(s segment) bool { return s.Protocol != "tcp" }) // Storage tiers are others.
 }
 
 // place returns where the object lies: the name of the segment, and the address.

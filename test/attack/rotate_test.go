@@ -69,7 +69,11 @@ func TestRotation(t *testing.T) {
 			}
 		})
 	}
-	for range 5 {
+	renewals := 2
+	if os.Getenv("MOONCAKE_TEST_LONG") != "" {
+		renewals = 30
+	}
+	for range renewals {
 		at := moved.Load()
 		p.renew(t, p.dir)
 		require.Eventually(t, func() bool { return moved.Load() > at || t.Failed() }, time.Minute, time.Millisecond, "objects move")
@@ -113,7 +117,7 @@ func (p *pool) renew(t *testing.T, by certs.Folder) {
 		require.NoError(t, os.Rename(made.Cert, to.Cert))
 		for _, d := range p.doors {
 			if (role == security.RoleMaster) == (d.proc == p.procs[0]) {
-				require.Eventually(t, func() bool { c, _ := p.shows(t, d, by); return c != nil && c.Equal(fresh) }, time.Minute, 50*time.Millisecond, "%s of %s shows the new certificate", d.name, d.proc.Name)
+				require.Eventually(t, func() bool { c, _ := p.shows(t, d, by, 0); return c != nil && c.Equal(fresh) }, time.Minute, 50*time.Millisecond, "%s of %s shows the new certificate", d.name, d.proc.Name)
 			}
 		}
 	}
@@ -123,13 +127,14 @@ func (p *pool) renew(t *testing.T, by certs.Folder) {
 func (p *pool) admits(t *testing.T, of certs.Folder, want bool) {
 	t.Helper()
 	for _, d := range p.doors {
-		require.Eventually(t, func() bool { _, err := p.shows(t, d, of); return (err == nil) == want }, time.Minute, 50*time.Millisecond, "%s of %s, admits: %v", d.name, d.proc.Name, want)
+		require.Eventually(t, func() bool { _, err := p.shows(t, d, of, 200*time.Millisecond); return (err == nil) == want }, time.Minute, 50*time.Millisecond, "%s of %s, admits: %v", d.name, d.proc.Name, want)
 	}
 }
 
 // shows connects to a door as a client with a certificate of a folder, and returns the certificate of the server; the
-// error is that of a server that refuses the client.
-func (p *pool) shows(t *testing.T, d door, by certs.Folder) (*x509.Certificate, error) {
+// is that of a server that refuses the client, which it says within
+// wait.
+func (p *pool) shows(t *testing.T, d door, by certs.Folder, wait time.Duration) (*x509.Certificate, error) {
 	t.Helper()
 	f, err := by.Node(string(security.RoleClient))
 	require.NoError(t, err)
@@ -141,7 +146,7 @@ func (p *pool) shows(t *testing.T, d door, by certs.Folder) (*x509.Certificate, 
 	}
 	defer conn.Close()
 	cert := conn.(*tls.Conn).ConnectionState().PeerCertificates[0] //nolint:forcetypeassert // The package says so.
-	_ = conn.SetDeadline(time.Now().Add(200 * time.Millisecond))   // A server that refuses says so at once.
+	_ = conn.SetDeadline(time.Now().Add(wait))
 	if _, err := conn.Read(make([]byte, 1)); err != nil && !timedOut(err) {
 		return cert, err
 	}
