@@ -124,7 +124,7 @@ func (c *campaign) holds(t *testing.T) {
 		if d.name == "data" {
 			line = `refused.* plugin=transport/tcp`
 		}
-		assert.Eventually(t, func() bool { return regexp.MustCompile(line).MatchString(d.proc.Tail()) }, time.Minute, 10*time.Millisecond,
+		assert.Eventually(t, func() bool { return regexp.MustCompile(line).MatchString(c.logs[d.proc.Name].String()) }, time.Minute, 10*time.Millisecond,
 			"the log of %s says what %s refused", d.proc.Name, d.name)
 	}
 }

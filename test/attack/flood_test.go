@@ -31,19 +31,19 @@ const (
 // cost is what a process uses.
 type cost struct{ kib, descriptors, lines int }
 
-func (d door) cost(t *testing.T) cost {
+func (p *pool) cost(t *testing.T, d door) cost {
 	t.Helper()
-	c := cost{descriptors: descriptors(t, d.proc.PID()), lines: strings.Count(d.proc.Tail(), "\n")}
+	used := cost{descriptors: descriptors(t, d.proc.PID()), lines: strings.Count(p.logs[d.proc.Name].String(), "\n")}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", d.proc.PID()))
 	require.NoError(t, err)
 	defer f.Close()
 	for in := bufio.NewScanner(f); in.Scan(); {
 		if rest, ok := strings.CutPrefix(in.Text(), "VmRSS:"); ok {
-			c.kib, err = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
+			used.kib, err = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
 			require.NoError(t, err)
 		}
 	}
-	return c
+	return used
 }
 
 // rubbish is what the i-th stranger sends.
@@ -82,7 +82,7 @@ func (c *campaign) flood(t *testing.T) {
 	}
 	before := map[string]cost{}
 	for _, d := range c.doors {
-		before[d.proc.Name] = d.cost(t)
+		before[d.proc.Name] = c.cost(t, d)
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -115,7 +115,7 @@ func (c *campaign) flood(t *testing.T) {
 		seen[d.proc.Name] = true
 		old, now := before[d.proc.Name], cost{}
 		settled := func() bool {
-			now = d.cost(t)
+			now = c.cost(t, d)
 			return now.descriptors <= old.descriptors+mostDescriptors && now.kib <= old.kib+mostGrowth
 		}
 		for end := time.Now().Add(30 * time.Second); !settled() && time.Now().Before(end); {
@@ -136,7 +136,7 @@ func (c *campaign) overQUIC(t *testing.T) {
 	found := ports.FindStringSubmatch(proc.Tail())
 	require.NotNil(t, found, proc.Tail())
 	d := door{"data over QUIC", found[1], proc}
-	before := d.cost(t)
+	before := c.cost(t, d)
 	raw, err := new(net.Dialer).DialContext(t.Context(), "udp", d.addr)
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -168,7 +168,7 @@ func (c *campaign) overQUIC(t *testing.T) {
 		c.note(name+" at "+d.name, err != nil, "%v", err)
 	}
 	err = overQUIC(t, d.addr, issue(c.dir, "good", good))
-	now := d.cost(t)
+	now := c.cost(t, d)
 	c.note("3000 datagrams with rubbish at "+d.name+", and a good client", err == nil && now.kib <= before.kib+mostGrowth && now.lines <= before.lines+mostLines, "%v, memory %d KiB and then %d", err, before.kib, now.kib)
 }
 

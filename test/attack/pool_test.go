@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,13 +42,32 @@ type pool struct {
 	meta  string
 	rest  []string // of the stores
 	doors []door
-	good  *http.Client // an operator
+	logs  map[string]*transcript // of the processes, by name
+	good  *http.Client           // an operator
 }
 
 // door is one open port.
 type door struct {
 	name, addr string
 	proc       *cluster.Proc
+}
+
+// transcript is all that a process has logged.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *transcript) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *transcript) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // section is what a process with the certificate of a role is configured with.
@@ -66,7 +86,8 @@ func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ..
 	if s.On() {
 		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key, "--security_look_every", "200ms")
 	}
-	proc, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, "mooncake"), Args: args, Env: programs.Environ()})
+	p.logs[name] = &transcript{}
+	proc, err := cluster.Start(cluster.Spec{Log: p.logs[name], Name: name, Program: filepath.Join(bin, "mooncake"), Args: args, Env: programs.Environ()})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		proc.Kill()
@@ -88,7 +109,7 @@ func start(t *testing.T, mode string) *pool {
 	ports, err := cluster.FreePorts(9)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	p := &pool{mode: mode, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2)}
+	p := &pool{mode: mode, logs: map[string]*transcript{}, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2)}
 	_, err = p.dir.Try("mooncake", nil, 24*time.Hour, time.Now())
 	require.NoError(t, err)
 	p.good = &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
