@@ -53,7 +53,12 @@ type Keeper struct {
 	said string     // the trouble that was last reported
 
 	termsMu sync.Mutex
-	terms   map[*Term]struct{} // of the connections that exist
+	terms   map[bounded]struct{} // the connections that exist
+}
+
+// bounded is a connection whose life depends on the files.
+type bounded interface {
+	revise(old, present *Set, now time.Time)
 }
 
 // Open reads the files. With ModeOff it returns nil, and no error.
@@ -81,7 +86,7 @@ func Open(s Settings) (*Keeper, error) {
 	if err != nil {
 		return nil, s.Files.fail("", "allow: %w", err)
 	}
-	k := &Keeper{set: s, allow: allow, terms: map[*Term]struct{}{}}
+	k := &Keeper{set: s, allow: allow, terms: map[bounded]struct{}{}}
 	set, err := k.load()
 	if err != nil {
 		return nil, err
@@ -170,6 +175,20 @@ func (k *Keeper) Look() bool {
 	}
 	k.tell(old, err, k.set.Clock())
 	return changed && err == nil
+}
+
+// reviseAll applies changed files to the connections.
+func (k *Keeper) reviseAll(old, present *Set) {
+	k.termsMu.Lock()
+	all := make([]bounded, 0, len(k.terms))
+	for t := range k.terms {
+		all = append(all, t)
+	}
+	k.termsMu.Unlock()
+	now := k.set.Clock()
+	for _, t := range all {
+		t.revise(old, present, now)
+	}
 }
 
 func (s *Set) attrs(f Files) []any {

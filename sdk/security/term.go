@@ -220,17 +220,3 @@ func (t *Term) revise(old, present *Set, now time.Time) {
 	}
 	t.arm(now)
 }
-
-// reviseAll applies changed files to the connections.
-func (k *Keeper) reviseAll(old, present *Set) {
-	k.termsMu.Lock()
-	all := make([]*Term, 0, len(k.terms))
-	for t := range k.terms {
-		all = append(all, t)
-	}
-	k.termsMu.Unlock()
-	now := k.set.Clock()
-	for _, t := range all {
-		t.revise(old, present, now)
-	}
-}

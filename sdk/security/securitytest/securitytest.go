@@ -24,10 +24,10 @@ type Authority struct {
 	// File holds the certificate of the authority, for the files that it issues; a test may write others to it. Own holds
 	// that certificate too, and stays as it is.
 	File, Own string
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	made int
+	dir       string
+	cert      *x509.Certificate
+	key       *ecdsa.PrivateKey
+	made      int
 }
 
 // Trust is the trust domain of the identities.
