@@ -161,7 +161,7 @@ func (c *campaign) overQUIC(t *testing.T) {
 	good, reader := id, id
 	reader.Role = security.RoleReader
 	for name, shown := range map[string][]tls.Certificate{
-		"no certificate": nil, "a certificate of another authority": issue(other, "strange", good), "a certificate without an identity": issue(c.dir, "nobody"),
+		"no certificate": nil, "a certificate of another authority": issue(other, "strange", good), "a certificate without an identity": issue(c.dir, "unknown"),
 		"a certificate of the wrong role": issue(c.dir, "reading", reader),
 	} {
 		err := overQUIC(t, d.addr, shown)

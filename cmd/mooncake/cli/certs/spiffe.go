@@ -33,7 +33,7 @@ It runs until it is interrupted. With --once it ends when the files are there.`,
 			return workload.Follow(ctx, o, func(s *x509svid.SVID) {
 				f := workload.Files(o.Folder)
 				fmt.Fprintf(e.Stdout, "%s, until %s\n", s.ID, s.Certificates[0].NotAfter.UTC().Format(time.RFC3339))
-				_ = e.saySecurity(f.CA, certs.Files{Cert: f.Cert, Key: f.Key}) // The files are there also where nobody reads this.
+				_ = e.saySecurity(f.CA, certs.Files{Cert: f.Cert, Key: f.Key}) // The files are there, whether or not the output is read.
 			})
 		},
 	}
