@@ -68,8 +68,8 @@ func loopback(host string) bool {
 }
 
 func embeddedConfig(cfg config.Config, log *slog.Logger) (embedded.Config, error) {
-	m, s := cfg.Master, cfg.Store
-	o := embedded.Config{Cluster: m.ClusterID, Bind: m.RPCAddress, CAFile: s.HACAFile, CertFile: s.HACertFile, KeyFile: s.HAKeyFile, Log: log}
+	m, f := cfg.Master, open.FromConfig(cfg.Store, cfg.Security, log)
+	o := embedded.Config{Cluster: m.ClusterID, Bind: m.RPCAddress, CAFile: f.CAFile, CertFile: f.CertFile, KeyFile: f.KeyFile, Log: log}
 	var err error
 	if o.Members, err = m.Members(); err != nil {
 		return o, errs.New(errs.InvalidParams, "master.ha_members", "%s", err)
@@ -86,7 +86,7 @@ func embeddedConfig(cfg config.Config, log *slog.Logger) (embedded.Config, error
 		}
 		o.Folder = filepath.Join(o.Folder, m.ClusterID, o.Self.Name)
 	}
-	if o.TLS, err = open.FromConfig(s, log).Security(); err != nil {
+	if o.TLS, err = f.Security(); err != nil {
 		return o, err
 	}
 	o.Program, err = embedded.Program(m.HAMemberProgram)
@@ -114,7 +114,7 @@ func stateFolder(getenv func(string) string, root bool) (string, error) {
 func backendOf(cfg config.Config, d *doors.Doors, etcd *embedded.Server, log *slog.Logger) (ha.Backend, error) {
 	m := cfg.Master
 	kind, at := m.HABackendType, m.HABackend()
-	o := open.FromConfig(cfg.Store, log)
+	o := open.FromConfig(cfg.Store, cfg.Security, log)
 	o.TTL = m.HALeaseTTL
 	if etcd != nil { // A machine whose member does not serve needs no leader either.
 		kind, at, o.Timeout = "etcd", etcd.Endpoint(), embeddedTimeout

@@ -9,13 +9,14 @@ import (
 
 // Security is how the processes of a pool prove who they are, and what each demands of its peers.
 type Security struct {
-	Mode      string   `koanf:"mode" default:"off" enum:"off|tls|mtls" doc:"off: plaintext, whoever reaches a port reads and writes all objects; tls: doors take TLS 1.3 only, and clients verify whom they reach; mtls: also clients show certificates, which carry an identity. The same in all processes of a pool"`
-	CA        string   `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
-	Cert      string   `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
-	Key       string   `koanf:"key" default:"" doc:"PEM file with the key of cert"`
-	Allow     []string `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
-	Audit     string   `koanf:"audit" default:"log" doc:"where the records of administrative changes and refused calls go: log, the log of the process; off; or the path of a file, to which JSON lines are appended. The file may be moved away at any time"`
-	Plaintext []string `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
+	Mode      string        `koanf:"mode" default:"off" enum:"off|tls|mtls" doc:"off: plaintext, whoever reaches a port reads and writes all objects; tls: doors take TLS 1.3 only, and clients verify whom they reach; mtls: also clients show certificates, which carry an identity. The same in all processes of a pool"`
+	CA        string        `koanf:"ca" default:"" doc:"PEM file with the certificates of the authorities that sign those of the pool; files are read again when they change"`
+	Cert      string        `koanf:"cert" default:"" doc:"PEM file with the certificate of this process, followed by those between it and the authority"`
+	Key       string        `koanf:"key" default:"" doc:"PEM file with the key of cert"`
+	Allow     []string      `koanf:"allow" default:"" doc:"identities of certificates that carry none: ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, where ROLE is master, store, client, operator or reader, and PATTERN dns:NAME, dns:*.DOMAIN, uri:URI, uri:BEGINNING* or subject:DN with / between its parts"`
+	Audit     string        `koanf:"audit" default:"log" doc:"where the records of administrative changes and refused calls go: log, the log of the process; off; or the path of a file, to which JSON lines are appended. The file may be moved away at any time"`
+	LookEvery time.Duration `koanf:"look_every" default:"10s" range:"100ms..1h" doc:"how often the files are looked at: changed ones count for new connections, and existing ones give way to them"`
+	Plaintext []string      `koanf:"plaintext" default:"" doc:"doors that stay plaintext although mode is not off, in this process and where it connects to others: rpc, follow, admin, metadata, rest, local, offload, health, handshake, data, rdma, kv-events, etcd"`
 
 	Seal           string        `koanf:"seal" default:"none" enum:"none|mac|aead" doc:"how clients of this process seal the objects that they put: mac, so that neither nodes nor the network can forge them; aead, so that they cannot read them either. With either a client reads sealed objects only. The same in all clients of a tenant; independent of mode"`
 	SealKeys       string        `koanf:"seal_keys" default:"" doc:"where the keys of seal are: file:PATH ('mooncake seal new' makes one), or vault:https://HOST:PORT/MOUNT/NAME, a key of the secrets engine transit of a Vault server, where {tenant} in NAME stands for the tenant"`
@@ -68,7 +69,7 @@ func (s Security) Seals() bool { return s.Seal == "mac" || s.Seal == "aead" }
 // Settings returns what a security.Keeper is opened with.
 func (s Security) Settings() security.Settings {
 	return security.Settings{
-		Mode: security.Mode(s.Mode), Allow: s.Allow,
+		Mode: security.Mode(s.Mode), Allow: s.Allow, Every: s.LookEvery,
 		Files: security.Files{CA: s.CA, Cert: s.Cert, Key: s.Key, Of: "security"},
 	}
 }

@@ -68,7 +68,7 @@ func ThisMachine(s config.Security, master func(context.Context, string) (string
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Sandbox: sandbox.Probe, Master: master, Leader: askLeader, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Sandbox: sandbox.Probe, Master: master, Leader: func(ctx context.Context, pool config.Store) (string, error) { return askLeader(ctx, pool, s) }, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
 }
 
 func readClock() (Clock, error) {
@@ -87,8 +87,8 @@ func readClock() (Clock, error) {
 	return c, nil
 }
 
-func askLeader(ctx context.Context, s config.Store) (string, error) {
-	return open.Leader(ctx, s.MasterServerAddress, s.ClusterID, open.FromConfig(s, nil))
+func askLeader(ctx context.Context, s config.Store, process config.Security) (string, error) {
+	return open.Leader(ctx, s.MasterServerAddress, s.ClusterID, open.FromConfig(s, process, nil))
 }
 
 // askMetadata asks for a key that does not exist: any answer of HTTP but an error of the server's

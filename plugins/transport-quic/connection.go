@@ -2,8 +2,10 @@ package quic
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	quicgo "github.com/quic-go/quic-go"
@@ -20,6 +22,12 @@ type connection struct {
 	up   bool // connected and not yet at its end
 	flow flow
 	used time.Time
+	// shown is the certificate of this side; the connection is left at leaveAt, or when there is another one. Both do not
+	// change once the connection is up.
+	shown   *x509.Certificate
+	leaveAt time.Time
+	leaving bool          // nothing begins on it any more
+	wake    chan struct{} // of watch
 	// proven says that an answer came: the peer is there and lets this node in.
 	proven bool
 	loss   uint16 // of either direction, of 65536
@@ -44,7 +52,7 @@ func (p *path) kick() {
 }
 
 func (c *connection) hasSpace(o *op) bool {
-	return c.flow.fits(min(c.p.n.cfg.SliceBytes, len(o.Local)-o.cut), c.p.n.cfg.StreamsPerConnection)
+	return !c.leaving && c.flow.fits(min(c.p.n.cfg.SliceBytes, len(o.Local)-o.cut), c.p.n.cfg.StreamsPerConnection)
 }
 
 // connShare is how many bytes in flight, and how many requests, are worth a connection of their
@@ -60,9 +68,12 @@ func (p *path) grow() {
 	if p.Closed() || p.queue.First() == nil && p.moving == 0 {
 		return
 	}
-	want, up, requests := int((p.moving+p.queued+connShare-1)/connShare), 0, 0
+	want, up, left, requests := int((p.moving+p.queued+connShare-1)/connShare), 0, 0, 0
 	for _, c := range p.conns {
-		if c.up {
+		switch {
+		case c.leaving:
+			left++
+		case c.up:
 			up++
 		}
 		requests += c.flow.requests
@@ -71,8 +82,8 @@ func (p *path) grow() {
 	if up == 0 {
 		want = min(want, 1)
 	}
-	for len(p.conns) < want {
-		c := &connection{p: p}
+	for len(p.conns)-left < want {
+		c := &connection{p: p, wake: make(chan struct{}, 1)}
 		p.conns = append(p.conns, c)
 		p.opening++
 		p.work.Go(c.run)
@@ -117,10 +128,11 @@ func (c *connection) watch(q *quicgo.Conn) error {
 			_ = q.CloseWithError(code(wire.ReasonNone), "")
 			return nil
 		case <-timer.C:
+		case <-c.wake:
 		}
 		p.mu.Lock()
 		rest := idle - time.Since(c.used)
-		if c.flow.requests == 0 && rest <= 0 {
+		if c.flow.requests == 0 && (rest <= 0 || c.leaving) {
 			c.up = false
 		}
 		over := !c.up
@@ -130,6 +142,35 @@ func (c *connection) watch(q *quicgo.Conn) error {
 			return nil
 		}
 		timer.Reset(max(rest, idle/8))
+	}
+}
+
+// bound sets when the connection is left: at 70 to 80 % of the time that the certificates have. The caller holds p.mu.
+func (c *connection) bound(sock *carrier, now time.Time) {
+	c.shown = sock.shown
+	ends := c.shown.NotAfter
+	if peer := sock.conn.ConnectionState().TLS.PeerCertificates; len(peer) > 0 && peer[0].NotAfter.Before(ends) {
+		ends = peer[0].NotAfter
+	}
+	c.leaveAt = now.Add(time.Duration(float64(ends.Sub(now)) * (0.7 + rand.Float64()/10))) //nolint:gosec // It spreads the load.
+}
+
+// leave has the connection end once no request is in flight.
+func (c *connection) leave() {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.leaving = true
+	c.rouse()
+	c.p.kick()
+}
+
+// rouse wakes watch where the connection is at its end. The caller holds p.mu.
+func (c *connection) rouse() {
+	if c.leaving && c.flow.requests == 0 {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package quic
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"slices"
@@ -30,9 +31,10 @@ func noteDial(f *transportkit.DialFailure, addr string, err error) {
 // carrier is a socket of its own for a dialled connection, so that connections are read in
 // parallel.
 type carrier struct {
-	conn *quicgo.Conn
-	quic *quicgo.Transport
-	sock *udp.Connected
+	conn  *quicgo.Conn
+	shown *x509.Certificate // of this side, before the handshake
+	quic  *quicgo.Transport
+	sock  *udp.Connected
 }
 
 func (c *carrier) close() {
@@ -74,6 +76,7 @@ func (c *connection) connect() *carrier {
 			return nil
 		default:
 			c.quic, c.up, c.used = sock.conn, true, time.Now()
+			c.bound(sock, p.n.clock())
 			p.kick()
 			p.mu.Unlock()
 			return sock
@@ -86,6 +89,7 @@ func (c *connection) connect() *carrier {
 func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 	ctx, cancel := context.WithDeadline(p.ctx, limit)
 	defer cancel()
+	shown := p.n.trust.Now().Leaf
 	cfg, err := p.n.trust.Client(&p.peer, addr)
 	if err != nil {
 		return nil, err
@@ -98,7 +102,7 @@ func (p *path) dialOne(addr string, limit time.Time) (*carrier, error) {
 		_ = sock.Close()
 		return nil, err
 	}
-	c := &carrier{quic: &quicgo.Transport{Conn: sock}, sock: sock}
+	c := &carrier{shown: shown, quic: &quicgo.Transport{Conn: sock}, sock: sock}
 	c.conn, err = c.quic.Dial(ctx, sock.RemoteAddr().(*net.UDPAddr), cfg, p.n.quicConfig(false))
 	if err != nil {
 		c.close()

@@ -36,6 +36,7 @@ func (c *connection) move(ch *chunk) {
 	p.place(rtt)
 	p.moving -= int64(len(ch.buf))
 	c.used, c.proven = now, c.proven || ends == answered
+	c.rouse()
 	if ends == answered {
 		c.loss = max(ch.loss, lossOf(c.quic))
 		p.retry.Connected()

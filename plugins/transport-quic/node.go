@@ -291,7 +291,7 @@ func (n *node) Stats() Stats {
 	for _, c := range n.connections() {
 		q := c.quic.ConnectionStats()
 		s.Connections = append(s.Connections, ConnectionStats{
-			Peer: c.quic.RemoteAddr().String(), Dialled: c.dialled, GSO: c.quic.ConnectionState().GSO, Datagram: datagramSize(c.quic),
+			Peer: c.quic.RemoteAddr().String(), Dialled: c.dialled(), GSO: c.quic.ConnectionState().GSO, Datagram: datagramSize(c.quic),
 			Window: q.CongestionWindow, RTT: q.SmoothedRTT, MinRTT: q.MinRTT,
 			PacketsSent: q.PacketsSent, PacketsLost: q.PacketsLost, BytesSent: q.BytesSent, BytesReceived: q.BytesReceived,
 		})

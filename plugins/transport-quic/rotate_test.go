@@ -116,7 +116,7 @@ func slow(t *testing.T, f files) (*node, *testHost) {
 	return start(t, cfg)
 }
 
-// TestAnotherAuthorityOfTheDialler: the side that made a connection cuts it as well when it does
+// TestAnotherAuthorityOfTheDialler: the side that made a connection leaves it as well when it does
 // not trust the other side any more.
 func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	ca, next := newAuthority(t), newAuthority(t)
@@ -130,7 +130,6 @@ func TestAnotherAuthorityOfTheDialler(t *testing.T) {
 	f.write(t, next, next, nodeCert())
 	require.True(t, client.trust.Look())
 	client.revise(true)
-	require.EqualValues(t, 1, client.Stats().Untrusted)
 	until(t, "the connection is over", func() bool { return len(client.connections()) == 0 && len(server.connections()) == 0 })
 }
 

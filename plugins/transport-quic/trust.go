@@ -13,9 +13,11 @@ import (
 
 // openConn is an open connection of either direction.
 type openConn struct {
-	quic    *quicgo.Conn
-	dialled bool
+	quic *quicgo.Conn
+	own  *connection // of this side, nil where the peer dialled
 }
+
+func (c openConn) dialled() bool { return c.own != nil }
 
 // connections lists the open connections of both directions.
 func (n *node) connections() []openConn {
@@ -30,7 +32,7 @@ func (n *node) connections() []openConn {
 		p.mu.Lock()
 		for _, l := range p.conns {
 			if l.up {
-				out = append(out, openConn{quic: l.quic, dialled: true})
+				out = append(out, openConn{quic: l.quic, own: l})
 			}
 		}
 		p.mu.Unlock()
@@ -54,7 +56,8 @@ func (n *node) watch(stop <-chan struct{}) {
 }
 
 // revise closes the connections whose peers would not be let in any more: those whose certificate
-// has ended, and, where the authorities changed, all that they do not cover.
+// has ended, and, where the authorities changed, all that they do not cover. Connections of this side are left before,
+// and for its own new certificate, so that no request fails.
 func (n *node) revise(changed bool) {
 	id, now := n.trust.Now(), n.clock()
 	if id.Insecure() {
@@ -66,7 +69,12 @@ func (n *node) revise(changed bool) {
 			continue
 		}
 		leaf := state.PeerCertificates[0]
-		if !now.After(leaf.NotAfter) && (!changed || id.Verify(state, c.dialled, now) == nil) {
+		ended, refused := now.After(leaf.NotAfter), changed && id.Verify(state, c.dialled(), now) != nil
+		if !ended && c.dialled() && (refused || !now.Before(c.own.leaveAt) || !id.Leaf.Equal(c.own.shown)) {
+			c.own.leave()
+			continue
+		}
+		if !ended && !refused {
 			continue
 		}
 		n.stats.untrusted.Add(1)

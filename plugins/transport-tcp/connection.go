@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -49,6 +50,7 @@ type connection struct {
 	greeted  uint64        // what the gauge said when the connection came up
 	in       socket.Source // of the reader
 	layer    *socket.Layer // nil without TLS
+	term     *security.Term
 	maxSlice int
 	depth    int           // requests that may be in flight
 	stall    time.Duration // longest wait for an answer, or the next bytes of it
@@ -173,10 +175,18 @@ func (c *connection) hasSpace() bool {
 	return c.up && !c.hearing && !c.spent() && !c.worn() && len(c.free) > 0 && (c.inflight == 0 || c.inflight < c.share()) && !c.silent(time.Now())
 }
 
-// worn reports whether the connection has carried as much as its keys are good for. It ends once it owes
-// nothing.
+// worn reports whether the connection has carried as much as its keys are good for, or its certificates are to end.
+// It ends once it owes nothing.
 func (c *connection) worn() bool {
-	return c.layer != nil && c.layer.Carried() >= c.p.n.maxCarried
+	return c.layer != nil && (c.layer.Carried() >= c.p.n.maxCarried || c.term.Leaving())
+}
+
+// depart has the connection end once it owes nothing.
+func (c *connection) depart() {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.invite()
+	c.p.kick()
 }
 
 // owed reports whether the peer owes an answer.
@@ -205,6 +215,8 @@ func (c *connection) run() {
 	if c.connect() {
 		stats := &p.n.stats
 		stats.connsOut.Add(1)
+		c.term.OnLeave(c.depart)
+		defer c.term.Done()
 		read := make(chan struct{})
 		go func() { defer close(read); c.fail(c.receiveAny()) }()
 		err := c.write()
@@ -276,6 +288,7 @@ func (c *connection) begin(d *dialled) {
 	if d.layer != nil {
 		c.layer, c.in, c.poller.sender = d.layer, d.layer, nil // What it would send is not sealed.
 		c.w.pace.Secure(d.layer)
+		c.term = p.n.trust.bound(d.layer, true, c.fail)
 	}
 	c.free = make([]uint16, c.depth)
 	for i := range c.free {

@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
@@ -24,8 +25,9 @@ type serverConn struct {
 	peer     frame.Session
 	welcomed bool
 	greeted  func() // ends its place among node.greetings
-	checks   bool   // payload checksums were agreed on
-	upstream bool   // the peer speaks upstream's protocol
+	term     *security.Term
+	checks   bool // payload checksums were agreed on
+	upstream bool // the peer speaks upstream's protocol
 	up       upstream.Header
 
 	in    [frame.MaxBatch * frame.Size]byte
@@ -71,7 +73,10 @@ var errTooLong = errors.New("frame too long")
 func (c *serverConn) run() {
 	defer c.n.serving.Done()
 	defer c.n.leave(c)
-	defer func() { _ = c.conn.Close() }()
+	defer func() {
+		c.term.Done()
+		_ = c.conn.Close()
+	}()
 	if !c.greet() {
 		return
 	}
@@ -159,6 +164,10 @@ func (c *serverConn) greetTLS(limit time.Time, mark []byte) bool {
 		c.linger(lingerTime, lingerBytes) // TLS has told the peer why.
 		return false
 	}
+	c.term = c.n.trust.bound(l, false, func(why error) {
+		c.n.trust.ended.tell(c.n.log, "a connection was closed: its certificates are not good any more", c.conn.RemoteAddr(), "error", why)
+		_ = c.conn.Close()
+	})
 	c.pace.ReadBy = time.Time{} // The handshake had deadlines of its own.
 	c.pace.Secure(l)
 	return c.pace.ReadFull(mark, limit) == nil

@@ -66,7 +66,7 @@ type trust struct {
 	stop   func()
 	log    *slog.Logger
 
-	refused, plain notice
+	refused, plain, ended notice
 }
 
 // open reads the certificates of the process, which follow their files until close.
@@ -120,6 +120,7 @@ func (t *trust) client(conn net.Conn, in socket.Source, addr string, limit time.
 		return nil
 	}
 	l := socket.ClientLayer(conn, in, cfg)
+	l.Began = t.keeper.Present()
 	if err := l.Handshake(limit); err != nil {
 		return nil, explain(err)
 	}
@@ -130,12 +131,21 @@ func (t *trust) client(conn net.Conn, in socket.Source, addr string, limit time.
 // refuses.
 func (t *trust) accept(conn net.Conn, in socket.Source, first []byte, limit time.Time) (*socket.Layer, error) {
 	l := socket.ServerLayer(conn, in, append([]byte(nil), first...), t.server)
+	l.Began = t.keeper.Present()
 	if err := l.Handshake(limit); err != nil {
 		t.refused.tell(t.log, "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
 			conn.RemoteAddr(), "error", err)
 		return nil, err
 	}
 	return l, nil
+}
+
+// bound bounds the life of a connection, whose end is called where it lasts too long. It returns nil without TLS.
+func (t *trust) bound(l *socket.Layer, isDialled bool, end func(why error)) *security.Term {
+	if l == nil {
+		return nil
+	}
+	return t.keeper.Watch(l.Began, l.State(), isDialled, end)
 }
 
 // turnAway logs a peer that began without TLS.

@@ -180,15 +180,19 @@ func parseChain(raw [][]byte) ([]*x509.Certificate, error) {
 
 // Verify checks a chain, leaf first, against the authorities of the set.
 func (s *Set) Verify(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
+	_, err := s.chains(chain, use, now)
+	return err
+}
+
+func (s *Set) chains(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) ([][]*x509.Certificate, error) {
 	if len(chain) == 0 {
-		return errors.New("no certificate")
+		return nil, errors.New("no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: s.Roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
-	return err
+	return chain[0].Verify(x509.VerifyOptions{Roots: s.Roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
 }
 
 // NamesOf returns the names and addresses that a certificate is for.

@@ -51,6 +51,14 @@ type Keeper struct {
 
 	mu   sync.Mutex // of Look
 	said string     // the trouble that was last reported
+
+	termsMu sync.Mutex
+	terms   map[bounded]struct{} // the connections that exist
+}
+
+// bounded is a connection whose life depends on the files.
+type bounded interface {
+	revise(old, present *Set, now time.Time)
 }
 
 // Open reads the files. With ModeOff it returns nil, and no error.
@@ -78,7 +86,7 @@ func Open(s Settings) (*Keeper, error) {
 	if err != nil {
 		return nil, s.Files.fail("", "allow: %w", err)
 	}
-	k := &Keeper{set: s, allow: allow}
+	k := &Keeper{set: s, allow: allow, terms: map[bounded]struct{}{}}
 	set, err := k.load()
 	if err != nil {
 		return nil, err
@@ -161,11 +169,26 @@ func (k *Keeper) Look() bool {
 			k.now.Store(set)
 			k.reloads.Add(1)
 			k.set.Log.Info("certificates were replaced", set.attrs(k.set.Files)...)
+			k.reviseAll(old, set)
 			old = set
 		}
 	}
 	k.tell(old, err, k.set.Clock())
 	return changed && err == nil
+}
+
+// reviseAll applies changed files to the connections.
+func (k *Keeper) reviseAll(old, present *Set) {
+	k.termsMu.Lock()
+	all := make([]bounded, 0, len(k.terms))
+	for t := range k.terms {
+		all = append(all, t)
+	}
+	k.termsMu.Unlock()
+	now := k.set.Clock()
+	for _, t := range all {
+		t.revise(old, present, now)
+	}
 }
 
 func (s *Set) attrs(f Files) []any {

@@ -126,11 +126,13 @@ func (k *Keeper) Secure(ctx context.Context, conn net.Conn, addr string, want ..
 	}
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
-	c := tls.Client(&Wire{Conn: conn}, k.Client(host, want...))
+	began, wire := k.Present(), &Wire{Conn: conn}
+	c := tls.Client(wire, k.Client(host, want...))
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		return nil, k.explain(addr, err)
 	}
+	wire.term = k.Watch(began, c.ConnectionState(), true, func(error) { _ = conn.Close() })
 	return c, nil
 }
 

@@ -12,6 +12,7 @@ type Wire struct {
 	first       []byte // what was read before the handshake
 	read, write func([]byte) (int, error)
 	noted       any
+	term        *Term
 }
 
 // Divert has TLS read and write what it sends by other functions than those of Conn; nil leaves one
@@ -51,6 +52,34 @@ func (w *Wire) Write(p []byte) (int, error) {
 		return w.write(p)
 	}
 	return w.Conn.Write(p)
+}
+
+// Close implements net.Conn.
+func (w *Wire) Close() error {
+	w.term.Done()
+	return w.Conn.Close()
+}
+
+// OnLeave is Term.OnLeave of a connection of this package; it does nothing for any other connection.
+func OnLeave(conn net.Conn, f func()) {
+	if w := WireOf(conn); w != nil {
+		w.term.OnLeave(f)
+	}
+}
+
+// Leaving is Term.Leaving of a connection of this package, false for any other connection.
+func Leaving(conn net.Conn) bool {
+	w := WireOf(conn)
+	return w != nil && w.term.Leaving()
+}
+
+// Bound has the Keeper bound the life of a connection that ServerConn made and whose handshake is over. began is
+// what Present returned before the handshake. refused is told why where the connection is closed at its end.
+func (k *Keeper) Bound(began *Set, conn *tls.Conn, refused func(why error)) {
+	WireOf(conn).term = k.Watch(began, conn.ConnectionState(), false, func(why error) {
+		refused(why)
+		_ = WireOf(conn).Conn.Close() // The reader sees it. A goodbye of TLS would wait for a writer.
+	})
 }
 
 // WireOf returns the wire of a TLS connection of this package, nil for any other connection.

@@ -86,8 +86,15 @@ func TestAttacks(t *testing.T) {
 			c := &campaign{pool: start(t, mode)}
 			c.knock(t)
 			c.crowd(t)
+			if mode != "off" {
+				c.handshakes(t)
+			}
 			for _, who := range c.attackers(t) {
 				c.abuse(t, who)
+			}
+			if mode == "mtls" {
+				c.flood(t)
+				c.overQUIC(t)
 			}
 			all = append(all, c.results...)
 			if mode == "mtls" {
@@ -119,7 +126,7 @@ func (c *campaign) holds(t *testing.T) {
 		if d.name == "data" {
 			line = `refused.* plugin=transport/tcp`
 		}
-		assert.Eventually(t, func() bool { return regexp.MustCompile(line).MatchString(d.proc.Tail()) }, time.Minute, 10*time.Millisecond,
+		assert.Eventually(t, func() bool { return regexp.MustCompile(line).MatchString(c.logs[d.proc.Name].String()) }, time.Minute, 10*time.Millisecond,
 			"the log of %s says what %s refused", d.proc.Name, d.name)
 	}
 }
@@ -189,6 +196,8 @@ func (c *campaign) protocols(t *testing.T, door string) map[string][2]string {
 	t.Helper()
 	get := [2]string{"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 "}
 	switch door {
+	case "offload":
+		return map[string][2]string{"gRPC": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00"}}
 	case "rpc":
 		return map[string][2]string{
 			"gRPC":                {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00"},
@@ -248,6 +257,7 @@ func (c *campaign) knock(t *testing.T) {
 	}
 	if c.mode == "mtls" {
 		peers["an expired certificate"] = issue(c.dir, "ended", long, id)
+		peers["a certificate that begins in an hour"] = issue(c.dir, "later", time.Now().Add(time.Hour), id)
 		peers["a certificate of another authority"] = issue(other, "stranger", time.Now(), id)
 		peers["a certificate without an identity"] = issue(c.dir, "unnamed", time.Now())
 		id.Role = security.RoleReader
@@ -256,7 +266,7 @@ func (c *campaign) knock(t *testing.T) {
 	for _, d := range c.doors {
 		for protocol, says := range c.protocols(t, d.name) {
 			for name, cfg := range peers {
-				if strings.Contains(name, "wrong role") && d.name != "data" {
+				if strings.Contains(name, "wrong role") && d.name != "data" && d.name != "handshake" {
 					continue // No other door demands one.
 				}
 				got, err := speak(t, d.addr, cfg, []byte(says[0]), c.enough(says[1]))

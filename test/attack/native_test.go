@@ -53,16 +53,22 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 	}
 	defer func() { require.NoError(t, n.Stop(ctx)) }()
 	at := d.Ours.Transports[0]
+	region := at.Regions[0]
+	for _, r := range at.Regions {
+		if r.Addr <= addr && (region.Addr > addr || r.Addr > region.Addr) {
+			region = r // The one that has the object.
+		}
+	}
 	path, err := n.Dial(ctx, transport.Endpoint{Blob: at.Blob, Incarnation: at.Incarnation})
 	if err != nil {
 		return err
 	}
 	defer func() { require.NoError(t, path.Close(ctx)) }()
-	id, err := path.Import(ctx, at.Regions[0].Key)
+	id, err := path.Import(ctx, region.Key)
 	if err != nil {
 		return err
 	}
-	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - at.Regions[0].Addr, Deadline: time.Now().Add(20 * time.Second)}}
+	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - region.Addr, Deadline: time.Now().Add(20 * time.Second)}}
 	if _, err := path.Submit(ops); err != nil {
 		return err
 	}

@@ -13,8 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,14 +42,33 @@ type pool struct {
 	meta  string
 	rest  []string // of the stores
 	doors []door
-	good  *http.Client // an operator
-	audit string       // the folder with the audit of each process
+	logs  map[string]*transcript // of the processes, by name
+	good  *http.Client           // an operator
+	audit string                 // the folder with the audit of each process
 }
 
 // door is one open port.
 type door struct {
 	name, addr string
 	proc       *cluster.Proc
+}
+
+// transcript is all that a process has logged.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *transcript) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *transcript) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // section is what a process with the certificate of a role is configured with.
@@ -64,9 +85,10 @@ func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ..
 	s := p.section(role)
 	args = append(args, "--security_mode", s.Mode, "--security_audit", filepath.Join(p.audit, name+".json"))
 	if s.On() {
-		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key)
+		args = append(args, "--security_ca", s.CA, "--security_cert", s.Cert, "--security_key", s.Key, "--security_look_every", "200ms")
 	}
-	proc, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, "mooncake"), Args: args, Env: programs.Environ()})
+	p.logs[name] = &transcript{}
+	proc, err := cluster.Start(cluster.Spec{Log: p.logs[name], Name: name, Program: filepath.Join(bin, "mooncake"), Args: args, Env: programs.Environ()})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		proc.Kill()
@@ -85,10 +107,10 @@ func (p *pool) run(t *testing.T, role security.Role, name, ready string, args ..
 
 func start(t *testing.T, mode string) *pool {
 	t.Helper()
-	ports, err := cluster.FreePorts(7)
+	ports, err := cluster.FreePorts(9)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	p := &pool{mode: mode, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2), audit: t.TempDir()}
+	p := &pool{mode: mode, logs: map[string]*transcript{}, dir: certs.Folder(filepath.Join(t.TempDir(), "pki")), rpc: at(0), admin: at(1), meta: at(2), audit: t.TempDir()}
 	_, err = p.dir.Try("mooncake", nil, 24*time.Hour, time.Now())
 	require.NoError(t, err)
 	p.good = &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
@@ -101,18 +123,19 @@ func start(t *testing.T, mode string) *pool {
 	require.NoError(t, os.WriteFile(quotas, []byte("version: 1\ntenants: []\n"), 0o600))
 	p.run(t, security.RoleMaster, "master", "master is serving", "master", "--rpc_address", "127.0.0.1", "--rpc_port", strconv.Itoa(ports[0]),
 		"--metrics_host", "127.0.0.1", "--metrics_port", strconv.Itoa(ports[1]), "--enable_http_metadata_server", "--http_metadata_server_host", "127.0.0.1",
-		"--http_metadata_server_port", strconv.Itoa(ports[2]), "--client_ttl", "1m", "--noenable_metric_reporting", "--enable_multi_tenants", "--tenant_quota_connector_uri", quotas)
+		"--http_metadata_server_port", strconv.Itoa(ports[2]), "--client_ttl", "1m", "--noenable_metric_reporting", "--enable_offload", "--enable_multi_tenants", "--tenant_quota_connector_uri", quotas)
 	m := p.procs[0]
 	p.doors = []door{{"rpc", p.rpc, m}, {"admin", p.admin, m}, {"metadata", p.meta, m}}
 	for i := range 2 {
 		p.run(t, security.RoleStore, fmt.Sprint("store", i), "store service is serving", "store", "--master_server_address", p.rpc,
 			"--metadata_server", "http://"+p.meta+"/metadata", "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--keep", "off", "--transports", "tcp",
+			"--enable_offload", "--ssd_offload_path", t.TempDir(), "--offload_buffer_size", "1MiB", "--offload_size_limit", "64MiB", "--offload_port", strconv.Itoa(ports[7+i]),
 			"--rest_host", "127.0.0.1", "--port", strconv.Itoa(ports[3+i]), "--enable_http_server", "--http_port", strconv.Itoa(ports[5+i]))
 		s := p.procs[1+i]
 		data := regexp.MustCompile(`plugin=transport/tcp address=(\S+)`).FindStringSubmatch(s.Tail())
 		require.NotNil(t, data, s.Tail())
 		p.rest = append(p.rest, at(3+i))
-		p.doors = append(p.doors, door{"rest", at(3 + i), s}, door{"health", at(5 + i), s}, door{"data", data[1], s})
+		p.doors = append(p.doors, door{"rest", at(3 + i), s}, door{"health", at(5 + i), s}, door{"data", data[1], s}, door{"offload", at(7 + i), s})
 	}
 	for _, s := range p.segments(t) {
 		var where struct {
@@ -201,10 +224,11 @@ func (p *pool) restore(t *testing.T) {
 }
 
 type segment struct {
-	Name   string `json:"name"`
-	ID     string `json:"id"`
-	Client string `json:"client_id"`
-	Base   string `json:"base_address"`
+	Name     string `json:"name"`
+	ID       string `json:"id"`
+	Client   string `json:"client_id"`
+	Base     string `json:"base_address"`
+	Protocol string `json:"protocol"`
 }
 
 func (p *pool) segments(t *testing.T) []segment {
@@ -212,7 +236,7 @@ func (p *pool) segments(t *testing.T) []segment {
 	_, text := p.ask(t, "GET", p.admin, "/api/v1/segments", "")
 	var out struct{ Data []segment }
 	require.NoError(t, json.Unmarshal([]byte(text), &out), text)
-	return out.Data
+	return slices.DeleteFunc(out.Data, func(s segment) bool { return s.Protocol != "tcp" }) // Storage tiers are others.
 }
 
 // place returns where the object lies: the name of the segment, and the address.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // ClientOptions are the settings of a Client; the zero value of each takes its default.
@@ -318,6 +319,22 @@ func (c *Client) finish(over chan struct{}, s *session, failed error, other *For
 func (c *Client) connect(ctx context.Context, addr string) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
 	defer cancel()
+	for {
+		s, err := c.connectOnce(ctx, addr)
+		// Where the certificates were replaced meanwhile, another connection takes the present ones.
+		switch again := s != nil && security.Leaving(s.conn) && ctx.Err() == nil; {
+		case again:
+			s.end(errGone)
+		case err != nil:
+			return nil, err
+		default:
+			return s, nil
+		}
+	}
+}
+
+// connectOnce makes one connection. Beside an error it returns a session that has ended, or nil.
+func (c *Client) connectOnce(ctx context.Context, addr string) (*session, error) {
 	dial := func(ctx context.Context) (net.Conn, error) { return c.opts.Dial(ctx, addr) }
 	conn, err := dial(ctx)
 	if err != nil {
@@ -331,15 +348,14 @@ func (c *Client) connect(ctx context.Context, addr string) (*session, error) {
 		return nil, err
 	}
 	s.addr = addr
-	if c.opts.Admit == nil {
-		return s, nil
-	}
-	if err := c.opts.Admit(ctx, addr, alone{s}); err != nil {
-		s.end(errGone)
-		return nil, &BarredError{err}
+	if c.opts.Admit != nil {
+		if err := c.opts.Admit(ctx, addr, alone{s}); err != nil {
+			s.end(errGone)
+			return s, &BarredError{err}
+		}
 	}
 	if !s.alive() {
-		return nil, errors.New("it ended the connection at once")
+		return s, errors.New("it ended the connection at once")
 	}
 	return s, nil
 }

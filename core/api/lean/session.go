@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
 )
@@ -37,7 +38,7 @@ type session struct {
 	last  uint32
 	calls map[uint32]*pending
 	why   error // of the end
-	bye   bool  // the server wants no more calls here
+	bye   bool  // no more calls begin here: the server wants none, or the certificates end
 }
 
 // pending is a call that waits for its answer.
@@ -69,6 +70,7 @@ func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l framed.
 		return nil, err
 	}
 	go s.watch()
+	security.OnLeave(conn, s.depart)
 	return s, nil
 }
 
@@ -156,10 +158,18 @@ func (s *session) begin(w *pending) (uint32, error) {
 	return s.last, nil
 }
 
-// errBye is why a call did not begin on a connection that the server has no more use for.
-var errBye = errors.New("the server ends this connection")
+// errBye is why a call did not begin on a connection that is to end.
+var errBye = errors.New("this connection is to end")
 
-// leave closes a connection that the server wants to end, once no call is in flight.
+// depart has further calls take another connection.
+func (s *session) depart() {
+	s.mu.Lock()
+	s.bye = true
+	s.mu.Unlock()
+	s.leave()
+}
+
+// leave closes a connection that is to end, once no call is in flight.
 func (s *session) leave() {
 	s.mu.Lock()
 	idle := s.bye && len(s.calls) == 0
@@ -231,10 +241,7 @@ func (s *session) next() error {
 	case kindAnswer:
 		s.deliver(h, body)
 	case kindBye:
-		s.mu.Lock()
-		s.bye = true
-		s.mu.Unlock()
-		s.leave()
+		s.depart()
 	default:
 		return errFrame
 	}

@@ -42,9 +42,14 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// FromConfig returns the settings of a process.
-func FromConfig(s config.Store, log *slog.Logger) Options {
-	return Options{Username: s.HAUsername, Password: s.HAPassword, DB: s.MetadataDB, CAFile: s.HACAFile, CertFile: s.HACertFile, KeyFile: s.HAKeyFile, Log: log}
+// FromConfig returns the settings of a process. Where they name no file, those of the process itself count, unless
+// the door etcd is plaintext.
+func FromConfig(s config.Store, process config.Security, log *slog.Logger) Options {
+	o := Options{Username: s.HAUsername, Password: s.HAPassword, DB: s.MetadataDB, CAFile: s.HACAFile, CertFile: s.HACertFile, KeyFile: s.HAKeyFile, Log: log}
+	if o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" && !process.Plain(config.DoorEtcd) {
+		o.CAFile, o.CertFile, o.KeyFile = process.CA, process.Cert, process.Key
+	}
+	return o
 }
 
 // Security returns the settings of TLS, nil for the defaults. InvalidParams.
@@ -68,16 +73,22 @@ func (o Options) Security() (*tls.Config, error) {
 			return nil, errs.WithHint(errs.Wrap(errs.InvalidParams, "store.ha_cert_file", err), "store.ha_cert_file and store.ha_key_file belong together")
 		}
 		c.Certificates = []tls.Certificate{pair}
+		// Each connection shows what the files hold then.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+			return &pair, err
+		}
 	}
 	return c, nil
 }
 
 // Allow reports that a service is reached in plaintext although d does not allow that.
 func Allow(d *doors.Doors, kind, address string, o Options) error {
-	if kind == "k8s" || o.CAFile != "" || o.CertFile != "" || strings.Contains(address, "https://") || strings.Contains(address, "rediss://") {
+	plain := strings.Contains(address, "http://") // Files are of no use there.
+	if kind == "k8s" || !plain && (o.CAFile != "" || o.CertFile != "") || strings.Contains(address, "https://") || strings.Contains(address, "rediss://") {
 		return nil
 	}
-	return d.Allow(config.DoorEtcd, kind+", which says who leads, is reached in plaintext, without store.ha_ca_file and store.ha_cert_file")
+	return d.Allow(config.DoorEtcd, kind+", which says who leads, is reached in plaintext, at http:// or without store.ha_ca_file and store.ha_cert_file")
 }
 
 // Backend returns the backend of a kind (etcd, redis, k8s) at an address for a cluster. It does not connect.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mooncake-go/mooncake/core/certs"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/ha/etcd"
 	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
@@ -112,6 +113,23 @@ func TestEtcdWithTLS(t *testing.T) {
 	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)
 	require.NoError(t, l.Resign(t.Context()))
+	// A process with a security mode shows its own certificate, as it is at the time of each connection, unless the
+	// settings name another one or the door is plaintext.
+	process := config.Security{Mode: "mtls", CA: ca.Cert, Cert: node.Cert, Key: node.Key}
+	own := open.FromConfig(config.Store{}, process, nil)
+	require.NoError(t, open.Allow(nil, "etcd", srv.Address, own))
+	follows, err := open.Backend("etcd", srv.Address, "d", own)
+	require.NoError(t, err)
+	defer follows.Close()
+	require.NoError(t, os.Rename(node.Cert, node.Cert+".old"))
+	_, err = follows.View(t.Context())
+	require.Equal(t, errs.EtcdOperationError, errs.CodeOf(err), "there is no certificate")
+	require.NoError(t, os.Rename(node.Cert+".old", node.Cert))
+	require.Eventually(t, func() bool { _, err := follows.View(t.Context()); return err == nil }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, "x", open.FromConfig(config.Store{HACAFile: "x"}, process, nil).CAFile)
+	process.Plaintext = []string{"etcd"}
+	require.Empty(t, open.FromConfig(config.Store{}, process, nil).CAFile)
+
 	plain, err := open.Backend("etcd", "https://"+srv.Address, "c", open.Options{CAFile: ca.Cert})
 	require.NoError(t, err)
 	defer plain.Close()

@@ -61,7 +61,7 @@ func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 		cfg: cfg, keeper: k, log: log, metrics: prometheus.NewRegistry(),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mooncake_refused_connections_total",
-			Help: "Connections that a door refused: without TLS (plaintext), for their certificate (certificate), or because the handshake failed (handshake), took too long (timeout), or was one of too many (crowd)",
+			Help: "Connections that a door refused: without TLS (plaintext), for their certificate (certificate), or because the handshake failed (handshake), took too long (timeout), or was one of too many (crowd); or that it closed when their certificates were not good any more (ended)",
 		}, []string{"door", "reason"}),
 	}
 	d.metrics.MustRegister(d.refused)
@@ -197,7 +197,14 @@ func (d *Doors) Transport(t *http.Transport, door config.Door, want ...security.
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	t.DialContext = d.Dialer(door, dial, want...)
+	secured := d.Dialer(door, dial, want...)
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := secured(ctx, network, addr)
+		if err == nil {
+			security.OnLeave(conn, t.CloseIdleConnections)
+		}
+		return conn, err
+	}
 	t.DialTLSContext = t.DialContext
 	return t
 }

@@ -47,11 +47,19 @@ type accepted struct {
 
 func (d *Doors) listen(ln net.Listener, door config.Door) net.Listener {
 	l := &listener{
-		Listener: ln, of: d, door: door, tls: d.keeper.Server(protocols(door)...),
+		Listener: ln, of: d, door: door, tls: d.server(door),
 		ready: make(chan accepted), closed: make(chan struct{}), over: make(chan struct{}), young: list.New(),
 	}
 	go l.accept()
 	return l
+}
+
+// server is what TLS at a door demands. A handshake is between processes that move objects.
+func (d *Doors) server(door config.Door) *tls.Config {
+	if door == config.DoorHandshake {
+		return d.keeper.ServerFor([]security.Role{security.RoleStore, security.RoleClient, security.RoleMaster}, protocols(door)...)
+	}
+	return d.keeper.Server(protocols(door)...)
 }
 
 func (l *listener) accept() {
@@ -106,8 +114,11 @@ func (l *listener) begin(conn net.Conn) *list.Element {
 // finish brings a connection through the handshake and to Accept.
 func (l *listener) finish(conn net.Conn, e *list.Element) {
 	c, err := l.handshake(conn)
-	if err != nil || !l.hand(accepted{conn: c}) {
+	switch {
+	case err != nil:
 		_ = conn.Close()
+	case !l.hand(accepted{conn: c}):
+		_ = c.Close()
 	}
 	l.mu.Lock()
 	l.young.Remove(e) // No effect where it gave way to another one.
@@ -129,12 +140,16 @@ func (l *listener) handshake(conn net.Conn) (net.Conn, error) {
 		l.turnAway(conn, first)
 		return nil, errPlaintext
 	}
+	began := l.of.keeper.Present()
 	c := security.ServerConn(conn, first, l.tls)
 	if err := c.Handshake(); err != nil { //nolint:noctx // The deadline bounds it, and Close ends it.
 		l.failed(conn, err)
 		return nil, err
 	}
 	l.note(c)
+	l.of.keeper.Bound(began, c, func(why error) {
+		l.of.refuse(l.door, conn.RemoteAddr(), "ended", "a connection was closed: its certificates are not good any more", slog.Any("error", why))
+	})
 	return c, conn.SetDeadline(time.Time{})
 }
 

@@ -68,7 +68,7 @@ type Conn struct {
 // connect. InvalidParams.
 func New(conn string, opts Options) (*Conn, error) {
 	name := opts.Service + " " + scheme + strings.TrimPrefix(conn, scheme)
-	endpoints, err := parse(opts.Service, conn)
+	endpoints, err := parse(opts.Service, conn, opts.TLS != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +249,8 @@ const (
 
 // parse splits "etcd://a:1,b:2", or the same without the scheme, into URLs; a semicolon
 // separates as well. An endpoint may have a scheme of its own, http or https, and needs no
-// port.
-func parse(service, conn string) ([]string, error) {
+// port. secure says that https is that of an endpoint without one.
+func parse(service, conn string, secure bool) ([]string, error) {
 	bad := func(format string, args ...any) error {
 		return errs.WithHint(errs.New(errs.InvalidParams, service+" "+strconv.Quote(conn), format, args...),
 			"use etcd://host:port,host:port; user and password are settings of their own")
@@ -263,7 +263,11 @@ func parse(service, conn string) ([]string, error) {
 	for _, text := range list {
 		endpoint := strings.TrimSpace(text)
 		if !strings.Contains(endpoint, "://") {
-			endpoint = "http://" + endpoint
+			if secure {
+				endpoint = "https://" + endpoint
+			} else {
+				endpoint = "http://" + endpoint
+			}
 		}
 		u, err := url.Parse(endpoint)
 		switch {

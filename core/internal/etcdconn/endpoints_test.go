@@ -13,13 +13,13 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, conn string) {
-		list, err := parse("metadata service", conn)
+		list, err := parse("metadata service", conn, false)
 		if err != nil {
 			return
 		}
 		require.NotEmpty(t, list)
 		require.LessOrEqual(t, len(list), maxEndpoints)
-		again, err := parse("metadata service", strings.Join(list, ","))
+		again, err := parse("metadata service", strings.Join(list, ","), true)
 		require.NoError(t, err)
 		require.Equal(t, list, again)
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
 
@@ -93,6 +94,7 @@ func (c *conn) serve() {
 func (c *conn) begun() {
 	c.known = true
 	c.tracked.greeted(c.goAway)
+	security.OnLeave(c.socket, c.goAway)
 }
 
 // goAway ends the connection for the sake of another one.

@@ -4,6 +4,7 @@ package framed
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -17,7 +18,8 @@ import (
 // kernel does not take at once. A peer that does not read loses the connection. Safe for concurrent
 // use.
 type Outbox struct {
-	conn  net.Conn // of the system
+	conn  net.Conn  // of the system
+	under io.Closer // closes conn, without a goodbye of TLS
 	raw   syscall.RawConn
 	tls   *sealer // nil without TLS
 	stall time.Duration
@@ -48,8 +50,9 @@ func NewOutbox(conn net.Conn, stall time.Duration, limit int) (*Outbox, error) {
 		return nil, err
 	}
 	o := &Outbox{conn: security.Below(conn), raw: raw, stall: stall, limit: limit}
+	o.under = o.conn
 	if w := security.WireOf(conn); w != nil {
-		o.tls = &sealer{conn: conn, out: o}
+		o.tls, o.under = &sealer{conn: conn, out: o}, w
 		w.Divert(nil, o.tls.take)
 	}
 	return o, nil
@@ -164,7 +167,7 @@ func (o *Outbox) fail(err error) error {
 	if o.err == nil {
 		o.err = err
 		o.waiting = nil
-		_ = o.conn.Close()
+		_ = o.under.Close()
 	}
 	return o.err
 }

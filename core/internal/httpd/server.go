@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // Options are the settings of a Server; the zero value is usable.
@@ -125,6 +126,9 @@ func tracked(h http.Handler) http.Handler {
 		}
 		c.busy()
 		defer c.wait()
+		if security.Leaving(c.Conn) {
+			w.Header().Set("Connection", "close") // The next request comes over another one, with the present certificates.
+		}
 		if r.Body != http.NoBody {
 			r.Body = waitingBody{r.Body, c}
 		}

@@ -42,7 +42,7 @@ func keeperOf(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*Keeper, er
 		return nil, errs.WithHint(errs.New(errs.InvalidParams, "tenant quota policy", "tenant_quota_connector_type is etcd, and no setting says where etcd is"),
 			"set tenant_quota_connector_uri, or etcd_endpoints")
 	}
-	o := haopen.FromConfig(cfg.Store, log)
+	o := haopen.FromConfig(cfg.Store, cfg.Security, log)
 	security, err := o.Security()
 	if err != nil {
 		return nil, err

@@ -21,12 +21,13 @@ import (
 
 // Authority signs certificates.
 type Authority struct {
-	// File holds the certificate of the authority.
-	File string
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	made int
+	// File holds the certificate of the authority, for the files that it issues; a test may write others to it. Own holds
+	// that certificate too, and stays as it is.
+	File, Own string
+	dir       string
+	cert      *x509.Certificate
+	key       *ecdsa.PrivateKey
+	made      int
 }
 
 // Trust is the trust domain of the identities.
@@ -41,7 +42,9 @@ func NewAuthority(t testing.TB) *Authority {
 		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}, nil, nil)
 	a.File = filepath.Join(a.dir, "ca.pem")
+	a.Own = filepath.Join(a.dir, "own.pem")
 	write(t, a.File, certificates(a.cert))
+	write(t, a.Own, certificates(a.cert))
 	return a
 }
 
@@ -49,10 +52,16 @@ func NewAuthority(t testing.TB) *Authority {
 // behind them; its File is that of this authority.
 func (a *Authority) Between(t testing.TB) *Authority {
 	t.Helper()
+	return a.BetweenUntil(t, time.Now().Add(24*time.Hour))
+}
+
+// BetweenUntil is Between for an authority whose certificate ends.
+func (a *Authority) BetweenUntil(t testing.TB, ends time.Time) *Authority {
+	t.Helper()
 	b := &Authority{dir: t.TempDir(), File: a.File}
 	b.cert, b.key = sign(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: "between"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: ends,
 	}, a.cert, a.key)
 	return b
 }

@@ -65,7 +65,7 @@ func (e *verbs) find(ctx context.Context, cmd *cobra.Command, pool config.Pool) 
 	if e.address == "" {
 		ctx, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
-		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.FromConfig(pool.Store, nil))
+		leader, err := open.Leader(ctx, pool.Master, pool.Cluster, open.FromConfig(pool.Store, pool.Security, nil))
 		if err != nil {
 			return "", err
 		}

@@ -38,7 +38,7 @@ The authority's key (ca-key.pem) stays on the machine that makes the certificate
   mooncake certs issue pki node2.example.org 10.0.0.2 --days 90
   mooncake certs show pki/node1.pem
   mooncake certs renew pki/node1.pem`,
-	}, e.initCmd(), e.issueCmd(), e.tryCmd(), e.renewCmd(), e.showCmd())
+	}, e.initCmd(), e.issueCmd(), e.tryCmd(), e.renewCmd(), e.showCmd(), e.spiffeCmd())
 }
 
 func (e verbs) initCmd() *cobra.Command {

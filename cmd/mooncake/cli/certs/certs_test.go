@@ -30,4 +30,5 @@ func TestCerts(t *testing.T) {
 	require.NotEqual(t, shown, call(0, "renew", dir+"/n.pem"), "another fingerprint")
 	require.Contains(t, call(command.ExitFailure, "issue", dir, "n"), "nothing was written")
 	call(command.ExitUsage, "issue", dir)
+	require.Contains(t, call(command.ExitFailure, "spiffe", dir, "--socket", "unix://"+dir+"/none.sock", "--wait", "100ms"), "does the agent run")
 }

@@ -89,6 +89,16 @@ func (g *grpcConn) redirect(nowhere error, addrs ...string) {
 	g.resolver.UpdateState(state)
 }
 
+// renew has further calls take another connection to the same addresses. The library ends the present one once no
+// call is in flight.
+func (g *grpcConn) renew() {
+	g.mu.Lock()
+	g.redirects++
+	state := redirectState(g.redirects)
+	g.mu.Unlock()
+	g.resolver.UpdateState(state)
+}
+
 // redirectState is what the library hears of the n-th redirect.
 func redirectState(n int) resolver.State {
 	return resolver.State{Addresses: []resolver.Address{{Addr: strconv.Itoa(n)}}}
@@ -131,6 +141,7 @@ func (g *grpcConn) keep(conn net.Conn, addr string) (net.Conn, error) {
 	for _, a := range g.addrs {
 		if a == addr {
 			g.conns[s] = struct{}{}
+			security.OnLeave(conn, func() { go g.renew() })
 			return s, nil
 		}
 	}

@@ -30,12 +30,12 @@ func opened[M member.Master](m M, err error) (member.Master, error) {
 
 func provideDial(cfg config.Config, d *doors.Doors, log *slog.Logger) (member.Dial, error) {
 	if kind, at, directory := strings.Cut(cfg.Store.MasterServerAddress, "://"); directory {
-		if err := open.Allow(d, kind, at, open.FromConfig(cfg.Store, log)); err != nil {
+		if err := open.Allow(d, kind, at, open.FromConfig(cfg.Store, cfg.Security, log)); err != nil {
 			return nil, err
 		}
 	}
 	return func(address string) (member.Master, error) {
-		opts := Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay, Doors: d}
+		opts := Options{Cluster: cfg.Store.ClusterID, Directory: open.FromConfig(cfg.Store, cfg.Security, log), Timeout: cfg.Store.RPCTimeout, MaxRetryDelay: reconnectDelay, Doors: d}
 		if address == "" {
 			return opened(DialPool(cfg.Store.MasterServerAddress, opts))
 		}

@@ -85,6 +85,7 @@ type node struct {
 	backoff time.Duration // the last one, 0 after a call that was answered
 	until   time.Time     // until when calls fail at once
 	why     error
+	leaving bool // further calls take another connection
 }
 
 // NewClient returns a client without connections.
@@ -150,6 +151,9 @@ func (c *Client) begin(op, endpoint string) (*node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, n := c.now(), c.nodes[endpoint]
+	if n != nil && n.leaving {
+		n = c.renew(endpoint, n)
+	}
 	switch {
 	case c.closed:
 		return nil, errs.Wrap(errs.RPCFail, op, store.ErrClosed)
@@ -159,11 +163,10 @@ func (c *Client) begin(op, endpoint string) (*node, error) {
 		if len(c.nodes) >= c.opts.Connections && !c.evict() {
 			return nil, errs.New(errs.UnavailableInCurrentStatus, op, "%d nodes are in use at the same time, the bound", c.opts.Connections)
 		}
-		conn, err := c.dial(endpoint)
-		if err != nil {
+		n = &node{}
+		if err := c.dial(endpoint, n); err != nil {
 			return nil, errs.Wrap(errs.InvalidParams, op, err)
 		}
-		n = &node{conn: conn}
 		c.nodes[endpoint] = n
 	}
 	n.calls++
@@ -176,6 +179,9 @@ func (c *Client) end(n *node, err error, silent bool) {
 	defer c.mu.Unlock()
 	n.calls--
 	n.used = c.now()
+	if n.leaving && n.calls == 0 {
+		_ = n.conn.Close() // Of a connection that renew took out, or will; it closes once.
+	}
 	if err == nil {
 		n.backoff, n.why = 0, nil
 	}
@@ -184,6 +190,15 @@ func (c *Client) end(n *node, err error, silent bool) {
 	}
 	n.backoff = min(max(2*n.backoff, minBackoff), maxBackoff)
 	n.until, n.why = n.used.Add(n.backoff), err
+}
+
+// renew takes a connection out that is to end, which its last call closes. It returns nil. The caller holds mu.
+func (c *Client) renew(endpoint string, n *node) *node {
+	delete(c.nodes, endpoint)
+	if n.calls == 0 {
+		_ = n.conn.Close() // It closes once.
+	}
+	return nil
 }
 
 // evict ends the connection that no call has used for longest, and returns whether there was one. The caller holds mu.
@@ -203,13 +218,23 @@ func (c *Client) evict() bool {
 	return true
 }
 
-// dial makes a connection, which the first call opens.
-func (c *Client) dial(endpoint string) (*grpc.ClientConn, error) {
+// dial makes the connection of n, which the first call opens.
+func (c *Client) dial(endpoint string, n *node) (err error) {
 	connect := c.opts.Doors.Dialer(config.DoorOffload, new(net.Dialer).DialContext, security.RoleStore, security.RoleClient)
 	// passthrough: the name is resolved anew with every attempt, by the standard resolver.
-	return grpc.NewClient("passthrough:///"+endpoint,
+	n.conn, err = grpc.NewClient("passthrough:///"+endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS, where there is any, is the dialler's.
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return connect(ctx, "tcp", addr) }),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := connect(ctx, "tcp", addr)
+			if err == nil {
+				security.OnLeave(conn, func() {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					n.leaving = true
+				})
+			}
+			return conn, err
+		}),
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxStageAnswer), grpc.MaxCallSendMsgSize(rpc.MaxStageRequest)),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -219,6 +244,7 @@ func (c *Client) dial(endpoint string) (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithIdleTimeout(c.opts.IdleTimeout),
 	)
+	return err
 }
 
 // callError returns the node's own error where it answered with one, else an error that says why there is no answer, and

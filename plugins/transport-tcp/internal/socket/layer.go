@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const (
@@ -19,6 +21,9 @@ const (
 // written is paced below TLS, which cannot go on after a write that timed out; a read that timed out may be
 // repeated. One goroutine may read and another write at the same time.
 type Layer struct {
+	// Began is what the certificates of this side were before the handshake.
+	Began *security.Set
+
 	conn   net.Conn // below
 	tls    *tls.Conn
 	in     Source // of conn
@@ -68,6 +73,9 @@ func (l *Layer) Handshake(limit time.Time) error {
 	}
 	return l.conn.SetDeadline(time.Time{})
 }
+
+// State returns what TLS knows of the connection.
+func (l *Layer) State() tls.ConnectionState { return l.tls.ConnectionState() }
 
 // Carried returns how many bytes of records the layer has sent and received.
 func (l *Layer) Carried() uint64 { return l.carried.Load() }

@@ -250,7 +250,9 @@ type Security struct {
 	Cert string `protobuf:"bytes,3,opt,name=cert,proto3" json:"cert,omitempty"`
 	Key  string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	// ROLE[/NAME]=PATTERN.
-	Allow         []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
+	Allow []string `protobuf:"bytes,5,rep,name=allow,proto3" json:"allow,omitempty"`
+	// How often the files are looked at; 0 for the default.
+	LookEveryMs   int64 `protobuf:"varint,6,opt,name=look_every_ms,json=lookEveryMs,proto3" json:"look_every_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +320,13 @@ func (x *Security) GetAllow() []string {
 		return x.Allow
 	}
 	return nil
+}
+
+func (x *Security) GetLookEveryMs() int64 {
+	if x != nil {
+		return x.LookEveryMs
+	}
+	return 0
 }
 
 type StartResponse struct {
@@ -593,13 +602,14 @@ const file_mooncake_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03api\x18\x02 \x01(\rR\x03api\"\x13\n" +
 	"\x11ConfigureResponse\"H\n" +
 	"\fStartRequest\x128\n" +
-	"\bsecurity\x18\x01 \x01(\v2\x1c.mooncake.plugin.v1.SecurityR\bsecurity\"j\n" +
+	"\bsecurity\x18\x01 \x01(\v2\x1c.mooncake.plugin.v1.SecurityR\bsecurity\"\x8e\x01\n" +
 	"\bSecurity\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x0e\n" +
 	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x12\n" +
 	"\x04cert\x18\x03 \x01(\tR\x04cert\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\tR\x03key\x12\x14\n" +
-	"\x05allow\x18\x05 \x03(\tR\x05allow\"\x0f\n" +
+	"\x05allow\x18\x05 \x03(\tR\x05allow\x12\"\n" +
+	"\rlook_every_ms\x18\x06 \x01(\x03R\vlookEveryMs\"\x0f\n" +
 	"\rStartResponse\"\r\n" +
 	"\vStopRequest\"\x0e\n" +
 	"\fStopResponse\"\x14\n" +
