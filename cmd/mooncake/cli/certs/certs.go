@@ -72,8 +72,8 @@ func (e verbs) issueCmd() *cobra.Command {
 		Long: `Makes DIR/HOST.pem and DIR/HOST-key.pem, signed by the authority in DIR, for all given names
 and addresses: those that the node announces to its peers (--local_hostname, the setting
 advertise). It does not overwrite files. With --role it carries the identity
-spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients, and with
---tenant spiffe://TRUST/mooncake/ROLE/TENANT/NAME.`,
+spiffe://TRUST/mooncake/ROLE/NAME, which security.mode mtls demands of clients. A tenant
+(spiffe://TRUST/mooncake/ROLE/TENANT/NAME) limits it to the objects of that tenant.`,
 		Example: "  mooncake certs issue pki store1 10.0.0.1 --role store\n  mooncake certs issue pki engine1 10.0.0.5 --role client --tenant team-a\n  mooncake certs issue pki node1 10.0.0.1\n  mooncake certs issue pki '*.pool.example.org' --name pool --days 90",
 		Args:    command.Args(2, -1, "a folder, and the names or addresses of the node"),
 		RunE: func(_ *cobra.Command, args []string) error {

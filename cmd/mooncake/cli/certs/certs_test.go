@@ -31,4 +31,10 @@ func TestCerts(t *testing.T) {
 	require.Contains(t, call(command.ExitFailure, "issue", dir, "n"), "nothing was written")
 	call(command.ExitUsage, "issue", dir)
 	require.Contains(t, call(command.ExitFailure, "spiffe", dir, "--socket", "unix://"+dir+"/none.sock", "--wait", "100ms"), "does the agent run")
+	require.Contains(t, call(0, "issue", dir, "e", "--role", "client", "--tenant", "team"), "cert: ")
+	require.Contains(t, call(0, "show", dir+"/e.pem"), "spiffe://mooncake/mooncake/client/team/e")
+	require.Contains(t, call(0, "renew", dir+"/e.pem"), "spiffe://mooncake/mooncake/client/team/e")
+	require.Contains(t, call(command.ExitUsage, "issue", dir, "f", "--tenant", "team"), "needs --role")
+	require.Contains(t, call(command.ExitUsage, "issue", dir, "g", "--role", "client", "--tenant", "_all"), "the tenant")
+	require.Contains(t, call(command.ExitUsage, "issue", dir, "h", "--role", "master", "--tenant", "team"), "serves all tenants")
 }
