@@ -51,6 +51,8 @@ const (
 	CapStall plugin.Capability = "stall"
 	// CapGuard: the transport asks Region.Guard before a peer writes.
 	CapGuard plugin.Capability = "guard"
+	// CapGrants: the transport asks Region.Grants before a peer reads or writes, and carries Op.Grant to the peer.
+	CapGrants plugin.Capability = "grants"
 	// CapSecure: where the host of the transport gives it a security mode (security.OfHost), the
 	// transport moves bytes only between processes of the pool that proved who they are as the mode
 	// says, and no other process can read or change them on the way. A host refuses a transport without it
@@ -89,6 +91,10 @@ type Region struct {
 	// transport with CapGuard that runs in the host's process. Register returns NotSupported where the
 	// transport cannot ask it.
 	Guard Guard
+	// Grants, where it is not nil, decides what each peer may read and write. A host gives it only to a transport with
+	// CapGrants. Register returns NotSupported where the transport cannot ask it. Peers that cannot prove who they are
+	// have the zero Subject.
+	Grants Grants
 }
 
 // Endpoint is where peers reach a transport: opaque but for the incarnation.
@@ -181,6 +187,9 @@ type Op struct {
 	// Grains asks for the checksum of each grain of the bytes. A transport need not give them: see
 	// Extras.Checksums.
 	Grains Grains
+	// Grant is what the operation shows to a peer whose region has Grants; nil for nothing. A transport with CapGrants sends
+	// the grant that it holds at that moment, with each part of an operation that it divides.
+	Grant *Permit
 }
 
 // Status is how an operation ended.
