@@ -11,6 +11,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
@@ -23,8 +24,12 @@ type serverConn struct {
 	gauge    socket.Gauge
 	peer     frame.Session
 	welcomed bool
-	greeted  func() // ends its place among node.greetings
-	checks   bool   // payload checksums were agreed on
+	greeted  func()            // ends its place among node.greetings
+	checks   bool              // payload checksums were agreed on
+	subject  transport.Subject // who the peer proved to be
+	grant    transport.Grant   // of the batch, where granted
+	granted  bool
+	name     string // of the subject, for the log
 	upstream bool   // the peer speaks upstream's protocol
 	up       upstream.Header
 
@@ -159,6 +164,7 @@ func (c *serverConn) greetTLS(limit time.Time, mark []byte) bool {
 		c.linger(lingerTime, lingerBytes) // TLS has told the peer why.
 		return false
 	}
+	c.subject, c.name = c.n.trust.subject(l)
 	c.pace.ReadBy = time.Time{} // The handshake had deadlines of its own.
 	c.pace.Secure(l)
 	return c.pace.ReadFull(mark, limit) == nil

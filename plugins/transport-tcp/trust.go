@@ -17,6 +17,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // With a security mode that is not off, the native protocol runs inside TLS 1.3. Both sides check the role
@@ -67,6 +69,7 @@ type trust struct {
 	log    *slog.Logger
 
 	refused, plain notice
+	grants         notices // by peer
 }
 
 // open reads the certificates of the process, which follow their files until close.
@@ -138,6 +141,23 @@ func (t *trust) accept(conn net.Conn, in socket.Source, first []byte, limit time
 	return l, nil
 }
 
+// subject returns who the peer of a connection with TLS is, and the name for the log; with security.mode tls it is not known.
+func (t *trust) subject(l *socket.Layer) (transport.Subject, string) {
+	id, err := t.keeper.Peer(l.State())
+	if err != nil {
+		return transport.Subject{}, ""
+	}
+	return grant.SubjectOf(id.URI()), id.String()
+}
+
+// tellGrant logs a peer whose operation was refused for its grant.
+func (t *trust) tellGrant(why frame.Reason, peer net.Addr, name string) {
+	if why == frame.ReasonGrantOver {
+		return // It happens to good clients that are late.
+	}
+	t.grants.of(name).tell(t.log, "an operation of a peer was refused: the master did not allow it", peer, "identity", name, "reason", why.Info().Label)
+}
+
 // turnAway logs a peer that began without TLS.
 func (t *trust) turnAway(conn net.Conn) {
 	t.plain.tell(t.log, "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
@@ -179,6 +199,32 @@ type notice struct {
 }
 
 const noticeEvery = time.Minute
+
+// notices has a notice for each peer, up to maxNotices; further peers share one.
+type notices struct {
+	mu     sync.Mutex
+	byName map[string]*notice
+	others notice
+}
+
+const maxNotices = 256
+
+func (n *notices) of(name string) *notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o := n.byName[name]
+	switch {
+	case o != nil:
+		return o
+	case len(n.byName) >= maxNotices:
+		return &n.others
+	case n.byName == nil:
+		n.byName = map[string]*notice{}
+	}
+	o = new(notice)
+	n.byName[name] = o
+	return o
+}
 
 func (o *notice) tell(log *slog.Logger, text string, peer net.Addr, attrs ...any) {
 	o.mu.Lock()

@@ -69,6 +69,9 @@ func (l *Layer) Handshake(limit time.Time) error {
 	return l.conn.SetDeadline(time.Time{})
 }
 
+// State describes the connection after the handshake.
+func (l *Layer) State() tls.ConnectionState { return l.tls.ConnectionState() }
+
 // Carried returns how many bytes of records the layer has sent and received.
 func (l *Layer) Carried() uint64 { return l.carried.Load() }
 
