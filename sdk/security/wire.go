@@ -11,6 +11,7 @@ type Wire struct {
 	net.Conn
 	first       []byte // what was read before the handshake
 	read, write func([]byte) (int, error)
+	noted       any
 }
 
 // Divert has TLS read and write what it sends by other functions than those of Conn; nil leaves one
@@ -23,6 +24,13 @@ func (w *Wire) Divert(read, write func([]byte) (int, error)) {
 		w.write = write
 	}
 }
+
+// Note keeps what the accepting side knows of the peer. Call it before other goroutines use the
+// connection.
+func (w *Wire) Note(peer any) { w.noted = peer }
+
+// Noted returns what was noted, nil for nothing.
+func (w *Wire) Noted() any { return w.noted }
 
 // Read implements net.Conn.
 func (w *Wire) Read(p []byte) (int, error) {

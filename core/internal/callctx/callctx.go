@@ -140,6 +140,10 @@ func (c *Call) Err() error {
 	return nil
 }
 
+// Inherited returns a value of the context that Begin was given. Unlike Value it costs nothing. It may be
+// called between Begin and Finish only.
+func (c *Call) Inherited(key any) any { return c.parent.Value(key) }
+
 // Value implements context.Context. Package context also uses Value to find the context from
 // which another is derived. A detached call is not its parent, so contexts that derive from the
 // call must not find the parent there.

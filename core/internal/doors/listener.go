@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -133,7 +134,15 @@ func (l *listener) handshake(conn net.Conn) (net.Conn, error) {
 		l.failed(conn, err)
 		return nil, err
 	}
+	l.note(c)
 	return c, conn.SetDeadline(time.Time{})
+}
+
+// note tells the server that takes the connection who the peer is, where it has an identity.
+func (l *listener) note(c *tls.Conn) {
+	if id, err := l.of.keeper.Peer(c.ConnectionState()); err == nil {
+		security.WireOf(c).Note(access.NewPeer(id, l.door, c.RemoteAddr()))
+	}
 }
 
 const recordHandshake = 0x16

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 	"github.com/mooncake-go/mooncake/sdk/x/samehost"
@@ -61,7 +62,7 @@ func (s *Server) serve(of foreign.Protocol, g *trackedConn, first []byte) {
 	samehost.Tune(g.conn)
 	p := s.protocols[of]
 	c := &conn{calling: s.calling, ended: s.forget, of: of, protocol: p, tracked: g, socket: busypoll.Adopt(g.conn, p.Limits().Poll)}
-	c.budget = s.Budget
+	c.budget, c.ctx = s.Budget, access.With(s.ctx, access.PeerOf(g.conn))
 	if err := c.open(first); err != nil || !g.become(c.socket) || !s.enter(c) {
 		_ = c.socket.Close()
 		g.left()

@@ -212,6 +212,9 @@ func (b *begun) Close() error {
 	return b.Conn.Close()
 }
 
+// NetConn returns the connection below.
+func (b *begun) NetConn() net.Conn { return b.Conn }
+
 // Read implements net.Conn.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.first) > 0 {

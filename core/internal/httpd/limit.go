@@ -111,6 +111,9 @@ type limitConn struct {
 	known     atomic.Bool // its protocol was checked
 }
 
+// NetConn returns the connection below.
+func (c *limitConn) NetConn() net.Conn { return c.Conn }
+
 func (c *limitConn) wait() { c.since.Store(time.Now().UnixNano()) }
 func (c *limitConn) busy() { c.since.Store(0) }
 

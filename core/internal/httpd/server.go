@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 )
 
@@ -63,8 +64,10 @@ func New(h http.Handler, opts Options) *Server {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{max: opts.MaxConnections, log: opts.Logger, http: &http.Server{
-		Handler:           tracked(browserSafe(h, opts.Changes)),
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		Handler: tracked(browserSafe(h, opts.Changes)),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return access.With(context.WithValue(ctx, connKey{}, c), access.PeerOf(c))
+		},
 		ReadTimeout:       def(opts.ReadTimeout, 30*time.Second),
 		ReadHeaderTimeout: def(opts.ReadHeaderTimeout, 5*time.Second),
 		WriteTimeout:      def(opts.WriteTimeout, 30*time.Second),

@@ -16,6 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/lean"
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/upstream"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/store"
@@ -35,6 +36,7 @@ func New(m store.Master, opts Options) *Server {
 		chain = append([]grpc.UnaryServerInterceptor{observed(opts.Observe)}, chain...)
 	}
 	s := &Server{framed: framed.NewServer(), grpc: grpc.NewServer(
+		grpc.Creds(access.Credentials()),
 		grpc.MaxRecvMsgSize(rpc.MaxMessageSize),
 		grpc.MaxSendMsgSize(rpc.MaxMessageSize),
 		grpc.MaxConcurrentStreams(opts.MaxStreams),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc"
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -33,6 +34,7 @@ func NewServer(s store.Stager, log *slog.Logger) *Server {
 		log = slog.New(slog.DiscardHandler)
 	}
 	g := grpc.NewServer(
+		grpc.Creds(access.Credentials()),
 		grpc.MaxRecvMsgSize(rpc.MaxStageRequest),
 		grpc.MaxSendMsgSize(rpc.MaxStageAnswer),
 		grpc.MaxConcurrentStreams(256),
