@@ -18,6 +18,11 @@ func epochNow() ledger.Epoch { return ledger.Epoch(time.Now().UnixMilli()) }
 // made fewer than 4 million puts a millisecond.
 func firstPut(e ledger.Epoch) uint64 { return model.FirstPut(uint64(e)) }
 
+// shown is what the clock of this master shows, by which its grants end.
+func (s *Service) shown() model.Clock {
+	return model.Clock{ID: s.clockID, Shown: time.Duration(s.clock.Now())}
+}
+
 // report is what a node has reported of one ledger so far.
 type report struct {
 	client model.ClientID
@@ -28,8 +33,9 @@ type report struct {
 	keeper string
 	// largest is that of model.LedgerState.
 	largest uint64
-	mirror  *mirror // what this master knows of the ledger already, nil for nothing
-	puts    uint64  // how many there are, as the node says
+	grants  *model.GrantKey // nil where the node asks for no grants
+	mirror  *mirror         // what this master knows of the ledger already, nil for nothing
+	puts    uint64          // how many there are, as the node says
 	pieces  [][]byte
 	bytes   int
 	heard   lease.Instant

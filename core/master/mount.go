@@ -266,7 +266,7 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	reply := model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load(), Tiers: s.cfg.Tiers}
+	reply := model.PingReply{Clock: s.shown(), Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load(), Tiers: s.cfg.Tiers}
 	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout), report.PutsSince) {
 		reply.Status = model.ClientNeedRemount
 		return reply, nil

@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
+)
 
 // LedgerState is a segment together with how far its ledger has come at the node that has both.
 type LedgerState struct {
@@ -18,14 +22,35 @@ type LedgerState struct {
 	Keeper string
 	// Largest is, of a storage tier, the size in bytes of the largest object that it keeps, 0 if that is not known.
 	Largest uint64
+	// Grants is what the master makes grants for the segment with, nil where the node asks for none.
+	Grants *GrantKey
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
 	Wiped bool
 }
+
+// GrantKey is a key of grants, with its number at the node.
+type GrantKey struct {
+	Number uint32
+	Key    *grant.Key
+}
+
+// Clock is what the clock of a master showed when it answered: by it grants end. ID differs for every start of a master; 0 is
+// that of a master that makes no grants.
+type Clock struct {
+	ID    uint64
+	Shown time.Duration
+}
+
+// ReadWithoutLease is how long a grant to read lasts where the master gives no leases.
+const ReadWithoutLease = time.Minute
 
 // Attached answers a node that attached its segments.
 type Attached struct {
 	// Lease is how long this master lets readers rely on what lies in a segment.
 	Lease time.Duration
+	// Write is how long this master lets the writer of a put write.
+	Write time.Duration
+	Clock Clock
 	// Segments has one entry for each segment of the call.
 	Segments []LedgerGrant
 }

@@ -53,6 +53,9 @@ const (
 	CapGuard plugin.Capability = "guard"
 	// CapGrants: the transport asks Region.Grants before a peer reads or writes, and carries Op.Grant to the peer.
 	CapGrants plugin.Capability = "grants"
+	// CapSameUser: the transport serves processes of this machine that run as the same user or as root, and no others. They can
+	// read and write the memory of this process anyway, so that a host does not ask it to check grants.
+	CapSameUser plugin.Capability = "same-user"
 	// CapSecure: where the host of the transport gives it a security mode (security.OfHost), the
 	// transport moves bytes only between processes of the pool that proved who they are as the mode
 	// says, and no other process can read or change them on the way. A host refuses a transport without it

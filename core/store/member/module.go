@@ -44,6 +44,7 @@ type memberParams struct {
 
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Status, p.Log)
+	m.grants = p.Config.Security.Grants()
 	m.keep, m.tiers, m.stageServer = p.Keep, p.Tiers, p.Server
 	m.openDisks = func(ctx context.Context, s config.Store, keep bool) (*tiers, error) {
 		return openTiers(ctx, s, keep, p.Config.Plugins, p.Catalog, p.Doors, p.Server != nil, p.Log)

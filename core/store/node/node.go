@@ -31,6 +31,7 @@ type Node struct {
 	tasks   *taskRunner
 	saves   *saver
 	staging staging
+	clocks  clocks
 
 	startStop sync.Mutex // held by Begin and Stop
 	cancel    context.CancelFunc
@@ -80,6 +81,7 @@ const (
 type follower struct {
 	news chan struct{} // capacity 1: a ledger has changed
 	stop context.CancelFunc
+	keys []followerKey // that it has; of its goroutine
 }
 
 // New makes a node. It acquires nothing.

@@ -12,7 +12,7 @@ func BenchmarkCheck(b *testing.B) {
 	book := NewBook(func() time.Duration { return time.Since(start) })
 	c := new(Clock)
 	c.Hear(0, 0, 0)
-	e := book.Add(c, 0)
+	e := book.Add(Role{Clock: c})
 	var g transport.Grant
 	by := SubjectOf("x")
 	NewSealer(e.Number, e.Key).Seal(&g, Claim{transport.Read, 4096, 65536, time.Hour}, by)

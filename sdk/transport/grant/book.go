@@ -17,15 +17,22 @@ const maxKeys = 16
 // forever is the time of what has no end.
 const forever = time.Duration(math.MaxInt64)
 
-// Entry is a key in a Book, with what the node knows of the master that has it.
+// Role is what the node knows of the master for which it makes a key.
+type Role struct {
+	// Clock is that of the master.
+	Clock *Clock
+	// Lead says that the master places objects in the segment, not only follows the one that does.
+	Lead bool
+	// Trusted is until when, by the node's clock, grants count before the first answer of the master: those that it makes meanwhile
+	// last as long.
+	Trusted time.Duration
+}
+
+// Entry is a key in a Book.
 type Entry struct {
 	Number uint32
 	Key    *Key
-	// Clock is that of the master.
-	Clock *Clock
-	// Trusted is until when, by the node's clock, grants count before the first answer of the master: those that it made meanwhile
-	// last as long.
-	Trusted time.Duration
+	Role
 	// Reads and Writes are until when grants of each direction count, by the node's clock: what a master promised is
 	// kept when another one takes its place, and no more.
 	Reads, Writes time.Duration
@@ -51,24 +58,33 @@ func NewBook(now func() time.Duration) *Book {
 	return b
 }
 
-// Add makes a key for a master, and returns its entry, which no longer changes. Grants count from now on. trusted is Entry.Trusted.
-func (b *Book) Add(c *Clock, trusted time.Duration) *Entry {
+// Add makes a key for a master, and returns its entry, which the caller does not change. Grants with it count from now on. A key of a
+// master that leads takes the place of those of which no master has answered yet.
+func (b *Book) Add(r Role) *Entry {
 	k := NewKey()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
-	e := &Entry{Number: b.last, Key: k, Clock: c, Trusted: trusted, Reads: forever, Writes: forever, mac: newMAC(k)}
-	b.keep(append(slices.Clone(b.all()), e))
+	e := &Entry{Number: b.last, Key: k, Role: r, Reads: forever, Writes: forever, mac: newMAC(k)}
+	entries := slices.DeleteFunc(slices.Clone(b.all()), func(o *Entry) bool {
+		_, heard := o.Clock.Latest(0)
+		return r.Lead && o.Lead && !heard
+	})
+	b.keep(append(entries, e))
 	return e
 }
 
 func (b *Book) all() []*Entry { return *b.entries.Load() }
 
-// keep replaces the entries, without those that are over, and without the oldest ones that are too many. The caller holds b.mu.
+// keep replaces the entries, without those that are over, and without the oldest ones that are too many, those that end first. The
+// caller holds b.mu.
 func (b *Book) keep(entries []*Entry) {
 	now := b.now()
 	entries = slices.DeleteFunc(entries, func(e *Entry) bool { return e.Reads < now && e.Writes < now })
-	entries = slices.Clone(entries[max(0, len(entries)-maxKeys):])
+	for len(entries) > maxKeys {
+		i := max(0, slices.IndexFunc(entries, func(e *Entry) bool { return e.Reads != forever }))
+		entries = slices.Delete(entries, i, i+1)
+	}
 	b.entries.Store(&entries)
 }
 
