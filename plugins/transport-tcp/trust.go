@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/grant"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // With a security mode that is not off, the native protocol runs inside TLS 1.3. Both sides check the role
@@ -68,8 +68,8 @@ type trust struct {
 	stop   func()
 	log    *slog.Logger
 
-	refused, plain notice
-	grants         notices // by peer
+	refused, plain transportkit.Seldom
+	grants         transportkit.Seldom // by identity
 }
 
 // open reads the certificates of the process, which follow their files until close.
@@ -134,7 +134,7 @@ func (t *trust) client(conn net.Conn, in socket.Source, addr string, limit time.
 func (t *trust) accept(conn net.Conn, in socket.Source, first []byte, limit time.Time) (*socket.Layer, error) {
 	l := socket.ServerLayer(conn, in, append([]byte(nil), first...), t.server)
 	if err := l.Handshake(limit); err != nil {
-		t.refused.tell(t.log, "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
+		t.tell(&t.refused, "", "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
 			conn.RemoteAddr(), "error", err)
 		return nil, err
 	}
@@ -155,12 +155,12 @@ func (t *trust) tellGrant(why frame.Reason, peer net.Addr, name string) {
 	if why == frame.ReasonGrantOver {
 		return // It happens to good clients that are late.
 	}
-	t.grants.of(name).tell(t.log, "an operation of a peer was refused: the master did not allow it", peer, "identity", name, "reason", why.Info().Label)
+	t.tell(&t.grants, name, "an operation of a peer was refused: the master did not allow it", peer, "identity", name, "reason", why.Info().Label)
 }
 
 // turnAway logs a peer that began without TLS.
 func (t *trust) turnAway(conn net.Conn) {
-	t.plain.tell(t.log, "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
+	t.tell(&t.plain, "", "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
 		conn.RemoteAddr(), "security", t.mode())
 }
 
@@ -191,48 +191,9 @@ func explain(err error) error {
 	return err
 }
 
-// notice is a line of the log that peers cause, and that appears at most once a minute.
-type notice struct {
-	mu   sync.Mutex
-	last time.Time
-	more int // since then
-}
-
-const noticeEvery = time.Minute
-
-// notices has a notice for each peer, up to maxNotices; further peers share one.
-type notices struct {
-	mu     sync.Mutex
-	byName map[string]*notice
-	others notice
-}
-
-const maxNotices = 256
-
-func (n *notices) of(name string) *notice {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	o := n.byName[name]
-	switch {
-	case o != nil:
-		return o
-	case len(n.byName) >= maxNotices:
-		return &n.others
-	case n.byName == nil:
-		n.byName = map[string]*notice{}
+// tell logs a line that peers cause, at most once a minute for each of those who are told apart.
+func (t *trust) tell(seldom *transportkit.Seldom, who, text string, peer net.Addr, attrs ...any) {
+	if more, now := seldom.Tell(who, time.Now()); now {
+		t.log.Warn(text, append([]any{"peer", fmt.Sprint(peer), "more_since_last_line", more}, attrs...)...)
 	}
-	o = new(notice)
-	n.byName[name] = o
-	return o
-}
-
-func (o *notice) tell(log *slog.Logger, text string, peer net.Addr, attrs ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); o.last.IsZero() || now.Sub(o.last) >= noticeEvery {
-		log.Warn(text, append([]any{"peer", fmt.Sprint(peer), "more_since_last_line", o.more}, attrs...)...)
-		o.last, o.more = now, 0
-		return
-	}
-	o.more++
 }

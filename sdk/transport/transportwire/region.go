@@ -13,12 +13,15 @@ import (
 )
 
 // Register implements transport.Transport. It returns NotSupported for a region without a
-// descriptor that is open to peers, or that the plugin cannot reach, and for one with a guard, which the
-// plugin could not ask.
+// descriptor that is open to peers, or that the plugin cannot reach, and for one with a guard or
+// grants, which the plugin could not ask.
 func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Key, error) {
 	op := t.caller.ID + ": register"
 	if err := t.usable("register"); err != nil {
 		return nil, err
+	}
+	if r.Grants != nil {
+		return nil, errs.New(errs.NotSupported, op, "a transport in a process of its own does not check grants for region %d", r.ID)
 	}
 	if r.Guard != nil {
 		return nil, errs.New(errs.NotSupported, op, "a transport in a process of its own does not ask the guard of region %d", r.ID)
