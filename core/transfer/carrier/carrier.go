@@ -21,7 +21,7 @@ type Carrier struct {
 	Stalls bool
 	// Guards says that the plugin has transport.CapGuard, and runs in this process.
 	Guards bool
-	// Grants says that the plugin asks the Grants of a region, and Exempt that it need not: whom it serves has other rights.
+	// Grants says that the plugin has transport.CapGrants: it asks the Grants of a region, and Exempt that it need not: whom it serves has other rights.
 	Grants, Exempt bool
 }
 

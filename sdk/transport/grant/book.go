@@ -46,6 +46,7 @@ type Book struct {
 	now func() time.Duration
 
 	mu      sync.Mutex // of changes
+	changed chan struct{}
 	last    uint32
 	entries atomic.Pointer[[]*Entry] // by number
 }
@@ -54,7 +55,7 @@ var _ transport.Grants = (*Book)(nil)
 
 // NewBook returns a book without keys, which refuses everything. now is the clock of the node; it only goes forward.
 func NewBook(now func() time.Duration) *Book {
-	b := &Book{now: now, last: rand.Uint32() >> 1} // Other numbers than those of the process before.
+	b := &Book{now: now, changed: make(chan struct{}), last: rand.Uint32() >> 1} // Other numbers than those of the process before.
 	b.entries.Store(new([]*Entry))
 	return b
 }
@@ -87,6 +88,8 @@ func (b *Book) keep(entries []*Entry) {
 		entries = slices.Delete(entries, i, i+1)
 	}
 	b.entries.Store(&entries)
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 // Close bounds until when the grants with the keys that match selects count, by the node's clock. A bound that is there is not extended.
