@@ -21,7 +21,7 @@ type serverConn struct {
 	n        *node
 	quic     *quicgo.Conn
 	peer     peerID
-	subject  transport.Subject // who the peer proved to be
+	subject  transport.Subject // of the identity that the peer has proved
 	name     string            // of the subject, for the log
 	requests sync.WaitGroup
 	lastUsed atomic.Int64 // unix nanoseconds

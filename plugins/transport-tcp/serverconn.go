@@ -26,7 +26,7 @@ type serverConn struct {
 	welcomed bool
 	greeted  func()            // ends its place among node.greetings
 	checks   bool              // payload checksums were agreed on
-	subject  transport.Subject // who the peer proved to be
+	subject  transport.Subject // of the identity that the peer has proved
 	grant    transport.Grant   // of the batch, where granted
 	granted  bool
 	name     string // of the subject, for the log

@@ -38,8 +38,8 @@ type Keeper struct {
 	refusedAt atomic.Int64 // when a refused peer was last logged, in nanoseconds of Unix time
 }
 
-// Subject returns who the peer of a connection is to the master of the pool, and the name for the log; nobody where the certificates
-// are not those of the process.
+// Subject returns the subject of the peer of a connection as the master of the pool knows it, and the name for the log; zero values where
+// the certificates are not those of the process.
 func (t *Keeper) Subject(s tls.ConnectionState) (transport.Subject, string) {
 	id, err := t.Process.Peer(s)
 	if err != nil {
