@@ -18,11 +18,6 @@ func epochNow() ledger.Epoch { return ledger.Epoch(time.Now().UnixMilli()) }
 // made fewer than 4 million puts a millisecond.
 func firstPut(e ledger.Epoch) uint64 { return model.FirstPut(uint64(e)) }
 
-// shown is what the clock of this master shows, by which its grants end.
-func (s *Service) shown() model.Clock {
-	return model.Clock{ID: s.clockID, Shown: time.Duration(s.clock.Now())}
-}
-
 // report is what a node has reported of one ledger so far.
 type report struct {
 	client model.ClientID

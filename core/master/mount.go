@@ -276,6 +276,11 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 	return reply, nil
 }
 
+// shown is what the clock of this master shows, by which its grants end.
+func (s *Service) shown() model.Clock {
+	return model.Clock{ID: s.clockID, Shown: time.Duration(s.clock.Now())}
+}
+
 // farthest is how far ahead of the clock an epoch may be of which a client speaks.
 const farthest = 30 * 24 * time.Hour
 

@@ -1,10 +1,6 @@
 package model
 
-import (
-	"time"
-
-	"github.com/mooncake-go/mooncake/sdk/transport/grant"
-)
+import "time"
 
 // LedgerState is a segment together with how far its ledger has come at the node that has both.
 type LedgerState struct {
@@ -27,22 +23,6 @@ type LedgerState struct {
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
 	Wiped bool
 }
-
-// GrantKey is a key of grants, with its number at the node.
-type GrantKey struct {
-	Number uint32
-	Key    *grant.Key
-}
-
-// Clock is what the clock of a master showed when it answered: by it grants end. ID differs for every start of a master; 0 is
-// that of a master that makes no grants.
-type Clock struct {
-	ID    uint64
-	Shown time.Duration
-}
-
-// ReadWithoutLease is how long a grant to read lasts where the master gives no leases.
-const ReadWithoutLease = time.Minute
 
 // Attached answers a node that attached its segments.
 type Attached struct {

@@ -100,6 +100,30 @@ type Region struct {
 	Grants Grants
 }
 
+// Grants decides what a peer may do with a region. The owner of the memory makes it, and gives it with Region.Grants.
+// Check is called by any goroutine; it neither blocks nor calls the transport back.
+type Grants interface {
+	// Check reports whether a peer may read or write all of [offset, offset+size) of the region, which is within the region.
+	// g is the grant that came with the operation, nil for none, and by is who the peer proved to be.
+	Check(g *Grant, by Subject, kind OpKind, offset, size uint64) Verdict
+}
+
+// Verdict is what Grants says of an operation.
+type Verdict uint8
+
+// The verdicts. With any but GrantGood the operation is Failed for the peer and changes no byte.
+const (
+	GrantGood Verdict = iota
+	// GrantMissing: the operation has none. Failed with code IllegalClient, ClassPermanent.
+	GrantMissing
+	// GrantWrong: it is not a grant of the region's master for this peer, direction and range. Failed with code IllegalClient,
+	// ClassPermanent.
+	GrantWrong
+	// GrantOver: its time is over, or that of the master that made it; the caller asks the master again. Failed with code
+	// LeaseExpired, ClassPermanent.
+	GrantOver
+)
+
 // Endpoint is where peers reach a transport: opaque but for the incarnation.
 type Endpoint struct {
 	// Blob is made and understood by transports of one name only, at most 4 KiB.

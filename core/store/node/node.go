@@ -84,6 +84,12 @@ type follower struct {
 	keys []followerKey // that it has; of its goroutine
 }
 
+// followerKey is a key that a follower has.
+type followerKey struct {
+	segment *segment
+	number  uint32
+}
+
 // New makes a node. It acquires nothing.
 func New(cfg Config, deps session.Deps) (*Node, error) {
 	if err := cfg.Validate(); err != nil {

@@ -67,7 +67,7 @@ func (b *Book) Add(r Role) *Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last++
-	e := &Entry{Number: b.last, Key: k, Role: r, Reads: forever, Writes: forever, mac: newMAC(k)}
+	e := &Entry{Number: b.last, Key: k, Role: r, Reads: forever, Writes: forever, mac: newMAC(k.Bytes())}
 	entries := slices.DeleteFunc(slices.Clone(b.all()), func(o *Entry) bool {
 		_, heard := o.Clock.Latest(0)
 		return r.Lead && o.Lead && !heard

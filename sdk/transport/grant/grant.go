@@ -108,7 +108,7 @@ type Sealer struct {
 }
 
 // NewSealer returns the maker of grants with a key, to which the node has given a number.
-func NewSealer(number uint32, k *Key) *Sealer { return &Sealer{number: number, mac: newMAC(k)} }
+func NewSealer(number uint32, k *Key) *Sealer { return &Sealer{number: number, mac: newMAC(k.Bytes())} }
 
 // Seal writes the grant of a claim to a subject. It allocates nothing.
 func (s *Sealer) Seal(g *transport.Grant, c Claim, by transport.Subject) {

@@ -25,8 +25,8 @@ type state struct {
 	out  [sha256.Size]byte
 }
 
-func newMAC(k *Key) mac {
-	return mac{&sync.Pool{New: func() any { return &state{hash: hmac.New(sha256.New, k.bytes[:])} }}}
+func newMAC(key []byte) mac {
+	return mac{&sync.Pool{New: func() any { return &state{hash: hmac.New(sha256.New, key)} }}}
 }
 
 // sum writes the tag of a claim for a subject.

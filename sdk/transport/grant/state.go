@@ -55,7 +55,7 @@ func (b *Book) Load(all []State) {
 		if i := slices.IndexFunc(b.all(), func(o *Entry) bool { return o.Number == s.Number && *o.Key == *s.Key }); i >= 0 {
 			e.mac = b.all()[i].mac
 		} else {
-			e.mac = newMAC(s.Key)
+			e.mac = newMAC(s.Key.Bytes())
 		}
 		entries = append(entries, e)
 	}

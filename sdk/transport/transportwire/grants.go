@@ -128,17 +128,3 @@ func (t *Client) forbidAll() {
 		end()
 	}
 }
-
-// Allow implements TransportService. A region that went meanwhile is no error.
-func (s *server) Allow(_ context.Context, m *transportv1.AllowRequest) (*transportv1.AllowResponse, error) {
-	s.mu.Lock()
-	r := s.regions[transport.RegionID(m.GetRegion())]
-	s.mu.Unlock()
-	if r == nil || r.book == nil {
-		return &transportv1.AllowResponse{}, nil
-	}
-	if err := load(r.book, m.GetGrants()); err != nil {
-		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), s.op+": allow", err))
-	}
-	return &transportv1.AllowResponse{}, nil
-}

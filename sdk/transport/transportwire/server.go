@@ -242,6 +242,20 @@ func (s *server) Register(ctx context.Context, m *transportv1.RegisterRequest) (
 	return &transportv1.RegisterResponse{Key: key, Elsewhere: elsewhere}, nil
 }
 
+// Allow implements TransportService. A region that went meanwhile is no error.
+func (s *server) Allow(_ context.Context, m *transportv1.AllowRequest) (*transportv1.AllowResponse, error) {
+	s.mu.Lock()
+	r := s.regions[transport.RegionID(m.GetRegion())]
+	s.mu.Unlock()
+	if r == nil || r.book == nil {
+		return &transportv1.AllowResponse{}, nil
+	}
+	if err := load(r.book, m.GetGrants()); err != nil {
+		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), s.op+": allow", err))
+	}
+	return &transportv1.AllowResponse{}, nil
+}
+
 // drop frees what the server holds for a region that the transport does not have.
 func (s *server) drop(id transport.RegionID) {
 	s.mu.Lock()
