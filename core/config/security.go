@@ -66,6 +66,13 @@ func (s Security) Plain(d Door) bool { return !s.On() || slices.Contains(s.Plain
 // Seals reports whether clients seal what they put.
 func (s Security) Seals() bool { return s.Seal == "mac" || s.Seal == "aead" }
 
+// Grants reports whether nodes serve only what the master allowed: with mtls, where the master and the nodes know who calls, and
+// the keys of grants travel encrypted.
+func (s Security) Grants() bool {
+	return security.Mode(s.Mode) == security.ModeMTLS &&
+		!slices.ContainsFunc([]Door{DoorRPC, DoorFollow, DoorOffload, DoorData}, s.Plain)
+}
+
 // Settings returns what a security.Keeper is opened with.
 func (s Security) Settings() security.Settings {
 	return security.Settings{

@@ -52,6 +52,7 @@ func (s *Service) adopt(ctx context.Context, r *report, seq ledger.Seq) error {
 		return errs.New(errs.InvalidParams, opReport, "segment %s (%s) is mounted already", m.ID, m.Name)
 	}
 	m.Describe(r.keeper, r.largest)
+	m.SetKey(r.grants)
 	feed := s.feeds.Open(r.client)
 	m.Ledger = journal.NewStream(feed, r.epoch, seq)
 	now := s.clock.Now()

@@ -66,7 +66,7 @@ func (s *Service) Attach(ctx context.Context, client model.ClientID, ledgers []m
 		return none, err
 	}
 	s.clients.SetPartial(client, false)
-	out := model.Attached{Lease: s.cfg.LeaseTTL}
+	out := model.Attached{Lease: s.cfg.LeaseTTL, Write: s.cfg.PutReleaseTimeout, Clock: s.shown()}
 	for _, m := range s.registry.View().All {
 		if m.Client == client && m.Status() != model.SegmentGracefullyUnmounting && !slices.ContainsFunc(ledgers, func(l model.LedgerState) bool { return l.Segment.ID == m.ID }) {
 			s.drop(ctx, m, history.SegmentUnmounted)
@@ -88,6 +88,7 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	}
 	if old != nil && old.Client == client {
 		old.Describe(l.Keeper, l.Largest)
+		old.SetKey(l.Grants)
 		resume := !l.Wiped && old.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq))
 		switch {
 		case resume && old.Segment == l.Segment:
@@ -111,17 +112,19 @@ func (s *Service) attach(ctx context.Context, client model.ClientID, l *model.Le
 	}
 	if m := s.mirrors[l.Segment.ID]; m != nil && m.promoted && m.client == client && m.seg.Segment == l.Segment && !l.Wiped &&
 		m.seg.Ledger.Resumable(ledger.Epoch(l.Fence), ledger.Seq(l.Seq)) {
+		m.seg.SetKey(l.Grants)
 		return model.LedgerGrant{Epoch: l.Fence, Resume: true} // It attaches again before this master serves.
 	}
 	known := s.continued(ctx, client, l)
 	if known != nil {
 		known.seg.Describe(l.Keeper, l.Largest)
+		known.seg.SetKey(l.Grants)
 	}
 	// The epoch is above that of every master before, also where the clock of this one is behind.
 	epoch := ledger.Epoch(max(s.epoch.Load(), l.Fence+1))
 	s.table.NumberFrom(firstPut(epoch))
 	s.forgetReport(l.Segment.ID)
-	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now(), mirror: known}
+	r := &report{client: client, seg: l.Segment, epoch: epoch, lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now(), mirror: known, grants: l.Grants}
 	s.reports[l.Segment.ID] = r
 	return r.grant()
 }

@@ -32,6 +32,7 @@ type keeper struct {
 	whole   int         // how often it has reported a whole ledger
 	mute    atomic.Bool // it pulls nothing
 	between func()      // called before it reports a ledger, nil for nothing
+	books   *books      // of the grants that its peers need, nil for none
 	stop    context.CancelFunc
 	pulling sync.WaitGroup
 }
@@ -73,12 +74,13 @@ func (k *keeper) attach(r *rig) error {
 	var states []model.LedgerState
 	for _, s := range k.segs {
 		l := k.logs[s.ID]
-		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease()})
+		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease(), Grants: k.books.give(s.ID, true)})
 	}
 	got, err := r.Attach(r.ctx, k.client, states)
 	if err != nil {
 		return err
 	}
+	k.books.hear(got, true)
 	for i, g := range got.Segments {
 		s := k.segs[i]
 		if _, err := k.logs[s.ID].Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {

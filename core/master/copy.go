@@ -4,12 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mooncake-go/mooncake/core/master/grants"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // maxTargets bounds the targets of one copy.
@@ -84,6 +86,11 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 		s.reclaim(ctx, &bin, history.MovedAway, true)
 		return model.CopyPlan{}, err
 	}
+	allowed, until := grants.For(ctx, s.registry), s.clock.Now().Add(s.cfg.PutReleaseTimeout)
+	from := []model.Replica{plan.Source}
+	allowed.Replicas(transport.Read, from, until)
+	plan.Source = from[0]
+	allowed.Replicas(transport.Write, plan.Targets, until)
 	return plan, nil
 }
 

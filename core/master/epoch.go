@@ -28,8 +28,9 @@ type report struct {
 	keeper string
 	// largest is that of model.LedgerState.
 	largest uint64
-	mirror  *mirror // what this master knows of the ledger already, nil for nothing
-	puts    uint64  // how many there are, as the node says
+	grants  *model.GrantKey // nil where the node asks for no grants
+	mirror  *mirror         // what this master knows of the ledger already, nil for nothing
+	puts    uint64          // how many there are, as the node says
 	pieces  [][]byte
 	bytes   int
 	heard   lease.Instant

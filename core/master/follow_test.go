@@ -49,7 +49,7 @@ func (k *keeper) tell(r *rig) {
 	known := true
 	for _, s := range k.segs {
 		l := k.logs[s.ID]
-		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease()})
+		states = append(states, model.LedgerState{Segment: s, Fence: uint64(l.Fenced()), Seq: uint64(l.Seq()), Lease: l.Lease(), Grants: k.books.give(s.ID, false)})
 		have := k.told[s.ID]
 		known = known && have != nil && have.by == r && have.at == l.Fenced()
 	}
@@ -66,6 +66,7 @@ func (k *keeper) tell(r *rig) {
 	}
 	got, err := r.Attach(r.ctx, k.client, states)
 	require.NoError(k.t, err)
+	k.books.hear(got, false)
 	for i, s := range k.segs {
 		require.Equal(k.t, states[i].Fence, got.Segments[i].Epoch, "a follower fences nothing")
 		seq, err := k.report(r, s.ID, got.Segments[i])

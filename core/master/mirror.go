@@ -27,6 +27,7 @@ func (s *Service) newMirror(ctx context.Context, r *report, seq ledger.Seq) erro
 		return err
 	}
 	seg.Describe(r.keeper, r.largest)
+	seg.SetKey(r.grants)
 	m := &mirror{
 		seg: seg, client: r.client, fence: r.epoch, seq: seq, lease: r.lease, heard: s.leads.Now(),
 		puts: map[ledger.Put]mirrored{}, open: map[ledger.Put]struct{}{}, cold: map[ledger.Put]*ledger.Entry{},

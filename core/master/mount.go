@@ -308,7 +308,7 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 		return model.PingReply{}, err
 	}
 	now := s.clock.Now()
-	reply := model.PingReply{Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load(), Tiers: s.cfg.Tiers}
+	reply := model.PingReply{Clock: s.shown(), Status: model.ClientOK, ViewVersion: s.leads.View(), Epoch: s.epoch.Load(), Tiers: s.cfg.Tiers}
 	if !s.clients.Pinged(client, now, min(report.Quiet, s.cfg.PutReleaseTimeout), report.PutsSince) {
 		reply.Status = model.ClientNeedRemount
 		return reply, nil
@@ -316,6 +316,11 @@ func (s *Service) Ping(ctx context.Context, client model.ClientID, report model.
 	s.health.Report(client, report, now)
 	s.numberSince(report.PutsSince)
 	return reply, nil
+}
+
+// shown is what the clock of this master shows, by which its grants end.
+func (s *Service) shown() model.Clock {
+	return model.Clock{ID: s.clockID, Shown: time.Duration(s.clock.Now())}
 }
 
 // farthest is how far ahead of the clock an epoch may be of which a client speaks.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/master/grants"
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -60,6 +61,7 @@ func (s *Service) PutStart(ctx context.Context, caller model.Caller, items []mod
 	}
 	s.counters.PutStart.Done(len(items), failed)
 	s.feed(ctx)
+	grants.For(ctx, s.registry).Allocations(p.out, s.clock.Now().Add(s.cfg.PutReleaseTimeout))
 	return p.out, nil
 }
 

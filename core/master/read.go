@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mooncake-go/mooncake/core/master/grants"
+	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -59,7 +61,7 @@ func (s *Service) GetReplicas(ctx context.Context, caller model.Caller, keys []m
 	if err != nil {
 		return nil, err
 	}
-	out := s.readCounted(op, caller, c, keys, into != nil && into.WithGrains)
+	out := s.readCounted(ctx, op, caller, c, keys, into != nil && into.WithGrains)
 	for i := range out {
 		if caller.Upstream && errs.Is(out[i].Err, errs.ReplicaIsNotReady) {
 			s.bringBack(ctx, c, keys[i])
@@ -81,14 +83,15 @@ func (s *Service) GetReplicasByRegex(ctx context.Context, caller model.Caller, e
 	if err != nil {
 		return nil, nil, err
 	}
-	out := s.readCounted(op, caller, c, keys, false)
+	out := s.readCounted(ctx, op, caller, c, keys, false)
 	s.feed(ctx)
 	return keys, out, nil
 }
 
-func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
+func (s *Service) readCounted(ctx context.Context, op string, caller model.Caller, c scope, keys []model.Key, grains bool) []model.Result[model.Object] {
 	g := objects.Grant{Grains: grains, Lease: s.clock.Now().Add(s.cfg.LeaseTTL), Reader: s.reader(caller.Client), Rank: true, At: s.feeds.Now(), Plain: caller.Upstream}
 	out, n := s.read(op, c, keys, g)
+	grants.For(ctx, s.registry).Objects(out, s.readUntil(g.Lease))
 	s.counters.Get.Done(len(keys), len(keys)-n.mem-n.tier)
 	s.counters.Gets.Add(len(keys))
 	s.counters.ValidGets.Add(n.mem + n.tier)
@@ -97,6 +100,14 @@ func (s *Service) readCounted(op string, caller model.Caller, c scope, keys []mo
 	s.counters.TierHits.Add(n.tier)
 	s.counters.TierHitBytes.AddBytes(n.tierBytes)
 	return out
+}
+
+// readUntil is until when a read with a lease may begin.
+func (s *Service) readUntil(end lease.Instant) lease.Instant {
+	if s.cfg.LeaseTTL <= 0 {
+		return s.clock.Now().Add(model.ReadWithoutLease)
+	}
+	return end
 }
 
 // reader names the client that reads. A client that the master does not know is not remembered,

@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,8 @@ type Service struct {
 	// feeds carry what this master writes into the ledgers, in batches of epoch or above.
 	feeds *journal.Feeds
 	epoch atomic.Uint64
+	// clockID names the clock of this master to nodes.
+	clockID uint64
 	// landing are objects that clients of upstream have put, until the nodes have all bytes.
 	landing landing.Set
 	// wanted are objects that are to come back from storage tiers.
@@ -158,7 +161,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		cfg: cfg, log: deps.Log, clock: lease.NewClock(), strategy: strategy,
+		cfg: cfg, log: deps.Log, clock: lease.NewClock(), clockID: rand.Uint64() | 1, strategy: strategy,
 		table:      objects.New(),
 		registry:   segments.NewRegistry(),
 		clients:    segments.NewClients(),

@@ -157,11 +157,13 @@ func (s *Service) learn(ctx context.Context, client model.ClientID, ledgers []mo
 			s.dropMirror(ctx, m)
 		}
 	}
-	var out model.Attached
+	out := model.Attached{Lease: s.cfg.LeaseTTL, Write: s.cfg.PutReleaseTimeout, Clock: s.shown()}
 	for i := range ledgers {
 		l := &ledgers[i]
-		r := &report{client: client, seg: l.Segment, epoch: ledger.Epoch(l.Fence), lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now()}
-		r.mirror = s.continued(ctx, client, l)
+		r := &report{client: client, seg: l.Segment, epoch: ledger.Epoch(l.Fence), lease: l.Lease, puts: l.Puts, wiped: l.Wiped, keeper: l.Keeper, largest: l.Largest, heard: s.clock.Now(), grants: l.Grants}
+		if r.mirror = s.continued(ctx, client, l); r.mirror != nil {
+			r.mirror.seg.SetKey(l.Grants)
+		}
 		s.forgetReport(l.Segment.ID)
 		s.reports[l.Segment.ID] = r
 		out.Segments = append(out.Segments, r.grant())

@@ -18,6 +18,8 @@ type LedgerState struct {
 	Keeper string
 	// Largest is, of a storage tier, the size in bytes of the largest object that it keeps, 0 if that is not known.
 	Largest uint64
+	// Grants is what the master makes grants for the segment with, nil where the node asks for none.
+	Grants *GrantKey
 	// Wiped is set when what the ledger had was lost, so that readers may rely on memory that it does not name.
 	Wiped bool
 }
@@ -26,6 +28,9 @@ type LedgerState struct {
 type Attached struct {
 	// Lease is how long this master lets readers rely on what lies in a segment.
 	Lease time.Duration
+	// Write is how long this master lets the writer of a put write.
+	Write time.Duration
+	Clock Clock
 	// Segments has one entry for each segment of the call.
 	Segments []LedgerGrant
 }

@@ -4,7 +4,11 @@
 // Units: sizes and addresses are bytes, times are time.Time and time.Duration.
 package model
 
-import "time"
+import (
+	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/transport"
+)
 
 // ReplicaStatus is where a replica stands. The numbers are upstream's.
 type ReplicaStatus int32
@@ -28,6 +32,14 @@ type Part struct {
 	Protocol  string
 	Address   uint64
 	Size      uint64
+	// Permit is what the caller shows to the node to read or write the part; nil where the node asks for nothing.
+	Permit *transport.Permit
+}
+
+// SamePlace reports whether two parts are the same memory.
+func (p Part) SamePlace(o Part) bool {
+	p.Permit, o.Permit = nil, nil
+	return p == o
 }
 
 // Replica says where one copy of an object lies.
@@ -99,6 +111,29 @@ type Object struct {
 	// LeaseTTL is how long, counted from before the request was sent, the master keeps
 	// the bytes in place. Data that arrives later must be thrown away.
 	LeaseTTL time.Duration
+}
+
+// Renew has the reads of the object as it was described before, in old, show the grants of this description: the two share them
+// from then on. Nothing else may use this description yet.
+func (o *Object) Renew(old *Object) {
+	for i := range o.Replicas {
+		r := &o.Replicas[i]
+		for j := range old.Replicas {
+			if was := &old.Replicas[j]; was.ID == r.ID && len(was.More) == len(r.More) {
+				r.Part.renew(&was.Part)
+				for k := range r.More {
+					r.More[k].renew(&was.More[k])
+				}
+			}
+		}
+	}
+}
+
+func (p *Part) renew(old *Part) {
+	if g := p.Permit.Grant(); g != nil && old.Permit != nil && p.SamePlace(*old) {
+		old.Permit.Renew(g)
+		p.Permit = old.Permit
+	}
 }
 
 // DataType says what an object holds. The numbers are upstream's.

@@ -109,6 +109,10 @@ type PingReply struct {
 	Epoch uint64
 	// Tiers says how nodes use their storage tiers, nil from a master that takes none.
 	Tiers *TierPolicy
+	// Clock is that of the master.
+	Clock Clock
+	// Sent is when the ping was sent, by the clock of package boottime. It does not travel.
+	Sent time.Time
 	// Cells are the answers of the masters of several cells, in order, nil where there is one master. They do not travel.
 	Cells []CellPing
 	// Partial says that the answer of a cell is missing in which the client may have puts.
@@ -119,6 +123,7 @@ type PingReply struct {
 type CellPing struct {
 	Status ClientStatus
 	Epoch  uint64
+	Clock  Clock
 	Err    error
 }
 
@@ -136,7 +141,7 @@ func (r PingReply) Of(cell int) CellPing {
 	if cell < len(r.Cells) {
 		return r.Cells[cell]
 	}
-	return CellPing{Status: r.Status, Epoch: r.Epoch}
+	return CellPing{Status: r.Status, Epoch: r.Epoch, Clock: r.Clock}
 }
 
 // PingReport is what a client tells the master while it says that it is alive.

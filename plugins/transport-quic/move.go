@@ -12,6 +12,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // errStopped is what move goes on with whose operation has failed already.
@@ -78,6 +79,8 @@ func (c *connection) stream(ch *chunk) (*quicgo.Stream, error) {
 	ch.stream, ch.cancel = st, nil
 	left := min(max(time.Until(ch.op.Deadline).Milliseconds(), 1), math.MaxUint32)
 	ch.request.Patience = uint32(left)
+	ch.grant = ch.op.Grant.Grant()
+	ch.request.Shows = ch.grant != nil
 	if ch.stopped {
 		st.CancelRead(streamCode(wire.ReasonSlow))
 		st.CancelWrite(streamCode(wire.ReasonSlow))
@@ -99,14 +102,18 @@ const (
 // exchange sends the request and takes the answer. When it returns nothing refers to the memory of
 // the chunk.
 func (c *connection) exchange(st *quicgo.Stream, ch *chunk) (outcome, error) {
-	var head [wire.RequestSize]byte
-	ch.request.Put(head[:])
+	var space [wire.RequestSize + transport.GrantSize]byte
+	head := space[:wire.RequestSize]
+	ch.request.Put(head)
+	if ch.grant != nil {
+		head = append(head, ch.grant[:]...)
+	}
 	var payload []byte
 	if ch.write {
 		payload = sendable(ch.buf)
 	}
 	published()
-	_, err := st.Write(head[:])
+	_, err := st.Write(head)
 	for err == nil && len(payload) > 0 {
 		n := min(len(payload), writeSize)
 		_, err = st.Write(payload[:n])

@@ -18,6 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -31,7 +32,9 @@ type node struct {
 	stats   counters
 	trust   identity.Keeper
 	regions regionTable
-	quit    chan struct{} // closed when Stop begins to free
+	refused transportkit.Seldom // by identity, for their grants
+	strange bool                // the certificates do not say who a peer is to the master of the pool
+	quit    chan struct{}       // closed when Stop begins to free
 
 	life transportkit.Lifecycle
 
@@ -75,6 +78,7 @@ func (n *node) start(ctx context.Context, host plugin.Host) error {
 	if err != nil {
 		return err
 	}
+	n.strange = n.trust.Process == nil && security.OfHost(host).Mode == security.ModeMTLS
 	log := host.Logger()
 	n.trust.Log, n.trust.Report = log, host.Report
 	n.trust.Begin(id)
@@ -230,6 +234,10 @@ func (n *node) Register(_ context.Context, r transport.Region) (transport.Key, e
 	const op = "transport/quic: register"
 	if err := n.life.Check(op); err != nil {
 		return nil, err
+	}
+	if r.Grants != nil && n.strange {
+		return nil, errs.WithHint(errs.WithClass(errs.ClassPermanent, op, errs.New(errs.NotSupported, "", "the memory is served only for grants of the master, and peers with certificates of their own for this transport cannot show any")),
+			"leave ca, cert and key of the transport empty, so that it uses those of security")
 	}
 	reg, err := n.regions.Add(op, r)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/pathkit"
 )
 
@@ -31,7 +32,8 @@ type chunk struct {
 	buf     []byte
 	write   bool
 	request wire.Request
-	loss    uint16 // that the answer told
+	grant   *transport.Grant // what request shows, nil for nothing
+	loss    uint16           // that the answer told
 	// stopped asks the goroutine to let go of buf; stream, once there is one, is given up then.
 	stopped bool
 	stream  *quicgo.Stream

@@ -31,6 +31,7 @@ func (s *serving) acquire(q *wire.Request) (*region, []byte, wire.Reason) {
 	}
 	r, mem, why := s.c.n.regions.Acquire(regionkit.Request{
 		Region: transport.RegionID(q.Region), Token: q.Token, Kind: kind, Offset: q.Offset, Length: uint64(q.Length),
+		Grant: s.grant, By: s.c.subject,
 	}, s)
 	return r, mem, wire.ReasonOf(why)
 }
@@ -40,6 +41,7 @@ type serving struct {
 	c     *serverConn
 	st    *quicgo.Stream
 	limit time.Time
+	grant *transport.Grant // what the request shows, nil for nothing
 
 	mu  sync.Mutex
 	why wire.Reason // of cut
@@ -66,6 +68,13 @@ func (s *serving) run() {
 		s.drop(wire.ReasonBadFrame)
 		_ = c.quic.CloseWithError(code(wire.ReasonBadFrame), wire.ReasonBadFrame.Info().Label)
 		return
+	}
+	if q.Shows {
+		s.grant = new(transport.Grant)
+		if err := s.readFull(s.grant[:]); err != nil {
+			s.drop(wire.ReasonSlow)
+			return
+		}
 	}
 	s.limit = s.limit.Add(time.Duration(q.Length) * time.Second / leastRate)
 	if by := time.Now().Add(time.Duration(q.Patience) * time.Millisecond); by.Before(s.limit) {
@@ -182,6 +191,9 @@ func (s *serving) answer(a wire.Answer, payload []byte) bool {
 // refuse answers with a reason and wants nothing more of the stream.
 func (s *serving) refuse(why wire.Reason) {
 	s.c.n.stats.refuse(why)
+	if why == wire.ReasonGrantMissing || why == wire.ReasonGrantWrong {
+		s.c.tellGrant(why)
+	}
 	s.st.CancelRead(streamCode(why))
 	if !s.answer(why.Answer(), nil) {
 		s.st.CancelWrite(streamCode(why))

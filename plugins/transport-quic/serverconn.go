@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	quicgo "github.com/quic-go/quic-go"
 )
 
@@ -20,6 +21,8 @@ type serverConn struct {
 	n        *node
 	quic     *quicgo.Conn
 	peer     peerID
+	subject  transport.Subject // of the identity that the peer has proved
+	name     string            // of the subject, for the log
 	requests sync.WaitGroup
 	lastUsed atomic.Int64 // unix nanoseconds
 	busy     atomic.Int64 // requests in flight
@@ -224,6 +227,7 @@ func (n *node) welcome(q *quicgo.Conn) (*serverConn, wire.Reason) {
 		return nil, wire.ReasonBusy
 	}
 	c := newServerConn(n, q, id)
+	c.subject, c.name = n.trust.Subject(q.ConnectionState().TLS)
 	n.conns[c] = struct{}{}
 	n.perPeer[id]++
 	n.serving.Add(1)

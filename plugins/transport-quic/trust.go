@@ -40,6 +40,14 @@ func (n *node) connections() []openConn {
 	return out
 }
 
+// tellGrant logs a peer whose operation was refused for its grant, at most once a minute for each peer.
+func (c *serverConn) tellGrant(why wire.Reason) {
+	if more, tell := c.n.refused.Tell(c.name, time.Now()); tell {
+		c.n.log.Warn("an operation of a peer was refused: the master did not allow it",
+			"peer", c.quic.RemoteAddr().String(), "more_since_last_line", more, "identity", c.name, "reason", why.Info().Label)
+	}
+}
+
 // watch looks at the files until stop, and at the peers of all connections.
 func (n *node) watch(stop <-chan struct{}) {
 	defer n.serving.Done()

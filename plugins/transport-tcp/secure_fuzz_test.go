@@ -15,6 +15,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // helloBytes returns what a client of TLS begins with.
@@ -67,7 +68,7 @@ func FuzzAnonymous(f *testing.F) {
 			return len(n.conns) == 0 && n.greeting == 0
 		})
 		require.Zero(t, n.Stats().Accepted+n.Stats().AcceptedUpstream)
-		require.LessOrEqual(t, strings.Count(log.String(), "WARN"), 2+int(time.Since(fuzzBegan)/noticeEvery)*2)
+		require.LessOrEqual(t, strings.Count(log.String(), "WARN"), 2+int(time.Since(fuzzBegan)/transportkit.SeldomEvery)*2)
 	})
 }
 

@@ -82,11 +82,12 @@ func (c *connection) mayRest(now time.Time) time.Duration {
 func (c *connection) fill(now time.Time) bool {
 	p, w := c.p, &c.w
 	w.count, w.used = 0, 1
-	payload := 0
-	if !c.owed() {
+	payload, owed := 0, c.owed()
+	if !owed {
 		c.quietSince = now // Nothing was awaited before.
 	}
-	for w.count < frame.MaxBatch && p.hasWork() && c.hasSpace() {
+	var shown *transport.Grant
+	for w.count < frame.MaxBatch-1 && p.hasWork() && c.hasSpace() { // A grant may come before a request.
 		var ch *chunk
 		if len(p.again) > 0 {
 			ch, p.again = p.again[0], p.again[1:]
@@ -103,6 +104,7 @@ func (c *connection) fill(now time.Time) bool {
 		ch.conn, ch.id = c, c.serial<<16|uint64(slot)
 		c.slots[slot] = ch
 		c.inflight += int64(ch.size)
+		shown = c.show(ch, shown)
 		h := &w.batch[w.count]
 		key := ch.op.key
 		*h = frame.Header{Type: frame.Read, ID: ch.id, Region: key.Region, Token: key.Token, Offset: ch.at, Length: uint32(ch.size)}
@@ -123,11 +125,22 @@ func (c *connection) fill(now time.Time) bool {
 	if w.count == 0 {
 		return false
 	}
-	if len(c.free)+w.count == c.depth {
+	if !owed {
 		c.armRead(now)
 	}
 	c.lastUsed, c.writing = now, true
 	return true
+}
+
+// show puts the grant of a chunk before its request, unless the batch has shown it last. It returns what the batch has shown last.
+func (c *connection) show(ch *chunk, shown *transport.Grant) *transport.Grant {
+	g, w := ch.op.Grant.Grant(), &c.w
+	if g == nil || c.p.peer.Upstream != 0 || shown != nil && (g == shown || *g == *shown) {
+		return shown
+	}
+	w.batch[w.count], w.chunks[w.count] = frame.GrantHeader(g), nil
+	w.count++
+	return g
 }
 
 // send puts the batch on the wire. When it returns the payload is no longer referred to.

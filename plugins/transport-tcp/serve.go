@@ -19,9 +19,11 @@ func (c *serverConn) acquire(h *frame.Header) (*region, []byte, frame.Reason) {
 	if h.Type == frame.Write {
 		kind = transport.Write
 	}
-	r, mem, why := c.n.regions.Acquire(regionkit.Request{
-		Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length),
-	}, c)
+	q := regionkit.Request{Region: transport.RegionID(h.Region), Token: h.Token, Kind: kind, Offset: h.Offset, Length: uint64(h.Length), By: c.subject}
+	if c.granted {
+		q.Grant = &c.grant
+	}
+	r, mem, why := c.n.regions.Acquire(q, c)
 	return r, mem, frame.ReasonOf(why)
 }
 
@@ -55,6 +57,7 @@ func (c *serverConn) serve() error {
 		if err != nil {
 			return err
 		}
+		c.granted = false
 		for i := range batch {
 			if err := c.request(&batch[i]); err != nil {
 				return err
@@ -75,6 +78,10 @@ func (c *serverConn) serve() error {
 // the connection.
 func (c *serverConn) request(h *frame.Header) error {
 	switch {
+	case h.Type == frame.Grant:
+		h.Grant(&c.grant)
+		c.granted = true
+		return nil
 	case h.Type != frame.Read && h.Type != frame.Write:
 		return fmt.Errorf("%w: type %d is no request", frame.ErrFrame, h.Type)
 	case h.Length > frame.MaxSlice:
@@ -114,6 +121,9 @@ func (c *serverConn) request(h *frame.Header) error {
 
 func (c *serverConn) refuse(why frame.Reason, h *frame.Header) {
 	c.n.stats.refuse(why)
+	if why >= frame.ReasonGrantMissing {
+		c.n.trust.tellGrant(why, c.conn.RemoteAddr(), c.name)
+	}
 	c.out.add(why.Answer(frame.Error, h.ID), nil, nil)
 }
 

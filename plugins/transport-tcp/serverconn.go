@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/socket"
 	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/upstream"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
@@ -26,8 +27,12 @@ type serverConn struct {
 	welcomed bool
 	greeted  func() // ends its place among node.greetings
 	term     *security.Term
-	checks   bool // payload checksums were agreed on
-	upstream bool // the peer speaks upstream's protocol
+	checks   bool              // payload checksums were agreed on
+	subject  transport.Subject // of the identity that the peer has proved
+	grant    transport.Grant   // of the batch, where granted
+	granted  bool
+	name     string // of the subject, for the log
+	upstream bool   // the peer speaks upstream's protocol
 	up       upstream.Header
 
 	in    [frame.MaxBatch * frame.Size]byte
@@ -164,8 +169,9 @@ func (c *serverConn) greetTLS(limit time.Time, mark []byte) bool {
 		c.linger(lingerTime, lingerBytes) // TLS has told the peer why.
 		return false
 	}
+	c.subject, c.name = c.n.trust.subject(l)
 	c.term = c.n.trust.bound(l, false, func(why error) {
-		c.n.trust.ended.tell(c.n.log, "a connection was closed: its certificates are not good any more", c.conn.RemoteAddr(), "error", why)
+		c.n.trust.tell(&c.n.trust.ended, "", "a connection was closed: its certificates are not good any more", c.conn.RemoteAddr(), "error", why)
 		_ = c.conn.Close()
 	})
 	c.pace.ReadBy = time.Time{} // The handshake had deadlines of its own.

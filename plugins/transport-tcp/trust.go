@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,6 +16,9 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
 
 // With a security mode that is not off, the native protocol runs inside TLS 1.3. Both sides check the role
@@ -66,7 +68,8 @@ type trust struct {
 	stop   func()
 	log    *slog.Logger
 
-	refused, plain, ended notice
+	refused, plain, ended transportkit.Seldom
+	grants                transportkit.Seldom // by identity
 }
 
 // open reads the certificates of the process, which follow their files until close.
@@ -133,7 +136,7 @@ func (t *trust) accept(conn net.Conn, in socket.Source, first []byte, limit time
 	l := socket.ServerLayer(conn, in, append([]byte(nil), first...), t.server)
 	l.Began = t.keeper.Present()
 	if err := l.Handshake(limit); err != nil {
-		t.refused.tell(t.log, "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
+		t.tell(&t.refused, "", "a peer was refused: the TLS handshake failed; it needs a certificate of an authority in security.ca, with the identity of a store, client or master",
 			conn.RemoteAddr(), "error", err)
 		return nil, err
 	}
@@ -148,9 +151,26 @@ func (t *trust) bound(l *socket.Layer, isDialled bool, end func(why error)) *sec
 	return t.keeper.Watch(l.Began, l.State(), isDialled, end)
 }
 
+// subject returns who the peer of a connection with TLS is, and the name for the log; with security.mode tls it is not known.
+func (t *trust) subject(l *socket.Layer) (transport.Subject, string) {
+	id, err := t.keeper.Peer(l.State())
+	if err != nil {
+		return transport.Subject{}, ""
+	}
+	return grant.SubjectOf(id.URI()), id.String()
+}
+
+// tellGrant logs a peer whose operation was refused for its grant.
+func (t *trust) tellGrant(why frame.Reason, peer net.Addr, name string) {
+	if why == frame.ReasonGrantOver {
+		return // It happens to good clients that are late.
+	}
+	t.tell(&t.grants, name, "an operation of a peer was refused: the master did not allow it", peer, "identity", name, "reason", why.Info().Label)
+}
+
 // turnAway logs a peer that began without TLS.
 func (t *trust) turnAway(conn net.Conn) {
-	t.plain.tell(t.log, "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
+	t.tell(&t.plain, "", "a connection without TLS was refused: set security.mode where it comes from, the same in all processes of a pool",
 		conn.RemoteAddr(), "security", t.mode())
 }
 
@@ -181,22 +201,9 @@ func explain(err error) error {
 	return err
 }
 
-// notice is a line of the log that peers cause, and that appears at most once a minute.
-type notice struct {
-	mu   sync.Mutex
-	last time.Time
-	more int // since then
-}
-
-const noticeEvery = time.Minute
-
-func (o *notice) tell(log *slog.Logger, text string, peer net.Addr, attrs ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); o.last.IsZero() || now.Sub(o.last) >= noticeEvery {
-		log.Warn(text, append([]any{"peer", fmt.Sprint(peer), "more_since_last_line", o.more}, attrs...)...)
-		o.last, o.more = now, 0
-		return
+// tell logs a line that peers cause, at most once a minute for each of those who are told apart.
+func (t *trust) tell(seldom *transportkit.Seldom, who, text string, peer net.Addr, attrs ...any) {
+	if more, now := seldom.Tell(who, time.Now()); now {
+		t.log.Warn(text, append([]any{"peer", fmt.Sprint(peer), "more_since_last_line", more}, attrs...)...)
 	}
-	o.more++
 }

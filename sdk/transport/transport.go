@@ -51,6 +51,11 @@ const (
 	CapStall plugin.Capability = "stall"
 	// CapGuard: the transport asks Region.Guard before a peer writes.
 	CapGuard plugin.Capability = "guard"
+	// CapGrants: the transport asks Region.Grants before a peer reads or writes, and carries Op.Grant to the peer.
+	CapGrants plugin.Capability = "grants"
+	// CapSameUser: the transport serves processes of this machine that run as the same user or as root, and no others. They can
+	// read and write the memory of this process anyway, so that a host does not ask it to check grants.
+	CapSameUser plugin.Capability = "same-user"
 	// CapSecure: where the host of the transport gives it a security mode (security.OfHost), the
 	// transport moves bytes only between processes of the pool that proved who they are as the mode
 	// says, and no other process can read or change them on the way. A host refuses a transport without it
@@ -89,7 +94,35 @@ type Region struct {
 	// transport with CapGuard that runs in the host's process. Register returns NotSupported where the
 	// transport cannot ask it.
 	Guard Guard
+	// Grants, where it is not nil, decides what each peer may read and write. A host gives it only to a transport with
+	// CapGrants. Register returns NotSupported where the transport cannot ask it. Peers that cannot prove who they are
+	// have the zero Subject.
+	Grants Grants
 }
+
+// Grants decides what a peer may do with a region. The owner of the memory makes it, and gives it with Region.Grants.
+// Check is called by any goroutine; it neither blocks nor calls the transport back.
+type Grants interface {
+	// Check reports whether a peer may read or write all of [offset, offset+size) of the region, which is within the region.
+	// g is the grant that came with the operation, nil for none, and by is who the peer proved to be.
+	Check(g *Grant, by Subject, kind OpKind, offset, size uint64) Verdict
+}
+
+// Verdict is what Grants says of an operation.
+type Verdict uint8
+
+// The verdicts. With any but GrantGood the operation is Failed for the peer and changes no byte.
+const (
+	GrantGood Verdict = iota
+	// GrantMissing: the operation has none. Failed with code IllegalClient, ClassPermanent.
+	GrantMissing
+	// GrantWrong: it is not a grant of the region's master for this peer, direction and range. Failed with code IllegalClient,
+	// ClassPermanent.
+	GrantWrong
+	// GrantOver: its time is over, or that of the master that made it; the caller asks the master again. Failed with code
+	// LeaseExpired, ClassPermanent.
+	GrantOver
+)
 
 // Endpoint is where peers reach a transport: opaque but for the incarnation.
 type Endpoint struct {
@@ -181,6 +214,9 @@ type Op struct {
 	// Grains asks for the checksum of each grain of the bytes. A transport need not give them: see
 	// Extras.Checksums.
 	Grains Grains
+	// Grant is what the operation shows to a peer whose region has Grants; nil for nothing. A transport with CapGrants sends
+	// the grant that it holds at that moment, with each part of an operation that it divides.
+	Grant *Permit
 }
 
 // Status is how an operation ended.

@@ -23,9 +23,9 @@ func (host) Logger() *slog.Logger          { return slog.New(slog.DiscardHandler
 func (host) Report(plugin.Health)          {}
 func (h host) Security() security.Settings { return h.settings }
 
-// native reads or writes the object over transport/tcp, with the descriptor that its node published, which the
-// attacker knows.
-func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, local []byte) error {
+// native reads or writes the object over transport/tcp, or what is behind it, with the descriptor that its node published, which the
+// attacker knows, and with a grant.
+func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, local []byte, behind uint64, shown *transport.Permit) error {
 	t.Helper()
 	ctx := t.Context()
 	name, addr := c.place(t)
@@ -68,7 +68,7 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 	if err != nil {
 		return err
 	}
-	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - region.Addr, Deadline: time.Now().Add(20 * time.Second)}}
+	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - region.Addr + behind, Grant: shown, Deadline: time.Now().Add(20 * time.Second)}}
 	if _, err := path.Submit(ops); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 func (c *campaign) nativeAttacks(t *testing.T, who attacker, note noter) {
 	t.Helper()
 	got := make([]byte, len(victim))
-	err := c.native(t, who, transport.Read, got)
+	err := c.native(t, who, transport.Read, got, 0, nil)
 	note("read the object by the native protocol", string(got) != victim, "%v", err)
-	err = c.native(t, who, transport.Write, []byte(strings.Repeat("!", len(victim))))
+	err = c.native(t, who, transport.Write, []byte(strings.Repeat("!", len(victim))), 0, nil)
 	note("write the object by the native protocol", c.get(t) == victim, "%v", err)
 }

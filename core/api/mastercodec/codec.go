@@ -75,10 +75,10 @@ func emptyReplicas(m *masterv1.Replicas) *masterv1.Replicas {
 		return nil
 	}
 	places, counts, ids, place := m.Places, m.Counts[:0], m.Ids[:0], m.Place[:0]
-	addresses, sizes, statuses := m.Addresses[:0], m.Sizes[:0], m.Statuses[:0]
+	addresses, sizes, statuses, grants := m.Addresses[:0], m.Sizes[:0], m.Statuses[:0], m.Grants[:0]
 	clear(places)
 	m.Reset()
 	m.Places, m.Counts, m.Ids, m.Place = places[:0], counts, ids, place
-	m.Addresses, m.Sizes, m.Statuses = addresses, sizes, statuses
+	m.Addresses, m.Sizes, m.Statuses, m.Grants = addresses, sizes, statuses, grants
 	return m
 }

@@ -113,6 +113,26 @@ func bools[M any](n protowire.Number, at func(*M) *[]bool) field[M] {
 		func(_ reading, m *M, b []byte) []byte { return readBools(at(m), b) }}
 }
 
+// blob is a single text of bytes. It keeps the memory of the message before.
+func blob[M any](n protowire.Number, at func(*M) *[]byte) field[M] {
+	t := tag(n, protowire.BytesType)
+	return field[M]{t,
+		func(b []byte, m *M) ([]byte, error) {
+			if v := *at(m); len(v) > 0 {
+				b = append(protowire.AppendVarint(append(b, t), uint64(len(v))), v...)
+			}
+			return b, nil
+		},
+		func(_ reading, m *M, b []byte) []byte {
+			content, rest := block(b)
+			if rest == nil {
+				return nil
+			}
+			*at(m) = append((*at(m))[:0], content...)
+			return rest
+		}}
+}
+
 // flag is a single truth value.
 func flag[M any](n protowire.Number, at func(*M) *bool) field[M] {
 	t := tag(n, protowire.VarintType)
@@ -315,5 +335,6 @@ var (
 		fixed(5, func(m *masterv1.Replicas) *[]uint64 { return &m.Addresses }),
 		varints(6, func(m *masterv1.Replicas) *[]uint64 { return &m.Sizes }),
 		varints(7, func(m *masterv1.Replicas) *[]int32 { return &m.Statuses }),
+		blob(8, func(m *masterv1.Replicas) *[]byte { return &m.Grants }),
 	}}
 )

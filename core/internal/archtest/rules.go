@@ -54,7 +54,7 @@ func rules() []rule {
 				return std(imp) || under(imp, sdk+"plugin") || under(imp, sdk+"errs") || under(imp, sdk+"internal/seal") ||
 					(under(pkg, "sdk/security/securitytest") && imp == sdk+"security") ||
 					(under(pkg, "sdk/evict/ranked") && (imp == sdk+"evict" || imp == sdk+"x/slotindex")) ||
-					((under(pkg, "sdk/transport/pathkit") || under(pkg, "sdk/transport/regionkit")) && imp == sdk+"transport")
+					(in("sdk/transport/pathkit", "sdk/transport/regionkit", "sdk/transport/grant")(pkg) && imp == sdk+"transport")
 			},
 		},
 		{

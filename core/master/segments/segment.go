@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // Segment is a mounted segment. The exported fields do not change after creation; the
@@ -25,6 +26,7 @@ type Segment struct {
 	Adopted uint64
 
 	keeper   atomic.Pointer[string]
+	sealer   atomic.Pointer[grant.Sealer]
 	absent   atomic.Int64
 	closed   atomic.Int64
 	dead     atomic.Bool
@@ -50,6 +52,18 @@ func (s *Segment) Host() string {
 		return s.Name
 	}
 	return s.HostID
+}
+
+// Sealer makes the grants of the segment, nil where its node asks for none.
+func (s *Segment) Sealer() *grant.Sealer { return s.sealer.Load() }
+
+// SetKey takes the key that the node has made for this master; nil for none.
+func (s *Segment) SetKey(k *model.GrantKey) {
+	if k == nil {
+		s.sealer.Store(nil)
+		return
+	}
+	s.sealer.Store(grant.NewSealer(k.Number, k.Key))
 }
 
 // Keeper is that of model.SegmentInfo.

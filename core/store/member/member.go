@@ -60,6 +60,7 @@ type Member struct {
 	// openDisks opens the storage tiers of a node. hasNode says that the member has one.
 	openDisks func(ctx context.Context, s config.Store, keep bool) (*tiers, error)
 	hasNode   bool
+	grants    bool // peers need grants for its memory
 	// stageServer lets peers read the storage tiers, nil where a node has none.
 	stageServer store.NewStageServer
 	kept        *node.Kept           // nil for memory that ends with the process

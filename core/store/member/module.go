@@ -45,6 +45,7 @@ type memberParams struct {
 func provideMember(lc fx.Lifecycle, p memberParams) *Member {
 	m := newMember(p.Config.Store, p.Dial, p.Doors, p.Status, p.Log)
 	m.keep, m.tiers, m.stageServer, m.seal = p.Keep, p.Tiers, p.Server, p.Config.Security
+	m.grants = p.Config.Security.Grants()
 	m.openDisks = func(ctx context.Context, s config.Store, keep bool) (*tiers, error) {
 		return openTiers(ctx, s, keep, p.Config.Plugins, p.Catalog, p.Doors, p.Server != nil, p.Log)
 	}

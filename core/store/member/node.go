@@ -92,6 +92,7 @@ func newNode(m *Member, engine assembly.Running, status *Status, how Start) (*No
 	n.Placement, n.Location = memory.OnNode(s.NUMANode, s.NUMAStrict), ""
 	n.Protocol = s.Protocol
 	n.StartWait, n.StopGrace = s.MaxWaitTime, s.UnmountGrace
+	n.Grants = m.grants
 	n.RPCTimeout = min(n.RPCTimeout, s.RPCTimeout)
 	_, own := engine.(*assembly.Engine)
 	n.SharedEngine = !own

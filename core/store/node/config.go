@@ -55,6 +55,8 @@ type Config struct {
 	Kept *Kept
 	// Tiers are the node's storage tiers, nil for none.
 	Tiers *Tiers
+	// Grants says that the node serves only what a master allowed: config.Security.Grants.
+	Grants bool
 	// Root is the file system from which the node reads memory limits, the machine's own if nil.
 	Root fs.FS
 }

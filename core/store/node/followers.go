@@ -73,6 +73,7 @@ func (c *cell) dialFollower(ctx context.Context, address string, f *follower) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	defer c.retire(f)
 	for ctx.Err() == nil && err == nil {
 		err = c.tell(ctx, m, f)
 	}
@@ -88,7 +89,7 @@ type told struct {
 
 // tell brings a follower up to date, and keeps it so until the ledgers are others or belong to another master.
 func (c *cell) tell(ctx context.Context, m store.Follower, f *follower) error {
-	known, err := c.introduce(ctx, m)
+	known, err := c.introduce(ctx, m, f)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (c *cell) tell(ctx context.Context, m store.Follower, f *follower) error {
 }
 
 // introduce attaches the ledgers at a follower and passes what it lacks.
-func (c *cell) introduce(ctx context.Context, m store.Follower) ([]told, error) {
+func (c *cell) introduce(ctx context.Context, m store.Follower, f *follower) ([]told, error) {
 	var known []told
 	var states []model.LedgerState
 	for _, s := range c.attachedSegments() {
@@ -124,10 +125,13 @@ func (c *cell) introduce(ctx context.Context, m store.Follower) ([]told, error) 
 		states = append(states, l)
 		known = append(known, told{segment: s, fence: ledger.Epoch(l.Fence)})
 	}
+	keys := c.followerKeys(f, known, states)
+	sent := c.clocks.now()
 	got, err := m.Attach(ctx, c.session.ID(), states)
 	if err != nil {
 		return nil, err
 	}
+	keys.hear(sent, got.Clock)
 	for i := range known {
 		k, g := &known[i], got.Segments[i]
 		k.seq = ledger.Seq(g.Since)

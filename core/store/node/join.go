@@ -131,6 +131,7 @@ func (n *Node) entered(ctx context.Context, late bool) {
 func (n *Node) Pinged(reply model.PingReply, err error) {
 	for _, c := range n.joinedCells() {
 		p := reply.Of(c.index)
+		n.clocks.heard(reply.Sent, p.Clock)
 		if err != nil {
 			p.Err = err
 		}

@@ -66,17 +66,21 @@ func (c *cell) attach(ctx context.Context, segments []*segment) error {
 	for i, s := range segments {
 		states[i] = c.stateOf(s)
 	}
+	keys := c.give(segments, states, true)
+	sent := c.clocks.now()
 	got, err := c.master.Attach(ctx, c.session.ID(), states)
 	c.session.Record("Attach", t0)
 	if err != nil {
 		return err
 	}
+	keys.hear(sent, got.Clock)
 	for i, s := range segments {
 		g := got.Segments[i]
 		if _, err := c.ledgerOf(s).Fence(ledger.Epoch(g.Epoch), got.Lease); err != nil {
 			return errs.Wrap(errs.Internal, "store node: attach", err)
 		}
 		s.guard.Enforce(true)
+		keys.lead(s, got.Write)
 		if g.Resume {
 			continue
 		}

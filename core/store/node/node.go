@@ -31,6 +31,7 @@ type Node struct {
 	tasks   *taskRunner
 	saves   *saver
 	staging staging
+	clocks  clocks
 
 	startStop sync.Mutex // held by Begin and Stop
 	cancel    context.CancelFunc
@@ -80,6 +81,13 @@ const (
 type follower struct {
 	news chan struct{} // capacity 1: a ledger has changed
 	stop context.CancelFunc
+	keys []followerKey // that it has; of its goroutine
+}
+
+// followerKey is a key that a follower has.
+type followerKey struct {
+	segment *segment
+	number  uint32
 }
 
 // New makes a node. It acquires nothing.

@@ -2,11 +2,13 @@ package node
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // segment is a range of memory that is registered and mounted by itself, or a storage tier.
@@ -23,6 +25,8 @@ type segment struct {
 	ledger  *ledger.Log        // what the master has put there
 	acked   ledger.Seq         // the last batch that the master may take for applied
 	guard   *guard             // of mem
+	grants  *grant.Book        // of mem, nil where peers need no grants
+	write   time.Duration      // the longest that a master let a put write
 	wiped   bool               // what the ledger had is lost
 	stuck   atomic.Bool        // it did not settle in time
 	// ledgerMemory is that of the ledger of a segment that is kept.

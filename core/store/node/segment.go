@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/transfer"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // allocate maps and registers the memory of the configuration, beginning with what the process before has left.
@@ -153,6 +154,10 @@ func (n *Node) register(ctx context.Context, s *segment, m transfer.Memory, prot
 	s.ledger.SetGuard(&s.guard.Guard)
 	s.guard.Enforce(s.ledger.Fenced() != 0) // The master of the process before may have let puts begin.
 	s.acked, m.Guard = s.ledger.Seq(), s.guard
+	if n.cfg.Grants {
+		s.grants = grant.NewBook(n.clocks.now)
+		m.Grants = s.grants
+	}
 	s.ledger.SetPlace(ledger.Place{Client: n.session.ID(), Base: s.Base})
 	n.saves.watch(s)
 	if s.region, err = n.engine.Register(ctx, m); err != nil {

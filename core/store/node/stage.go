@@ -82,7 +82,8 @@ func (n *Node) stage(ctx context.Context, r *model.StageRead, before ledger.Put)
 	}
 	n.saves.hit(s, ledger.Put(r.Replica))
 	name := n.engine.LocalName()
-	return buf, model.Part{Segment: name, Endpoint: name, Protocol: n.cfg.Protocol, Address: memory.AddrOf(buf.Bytes()), Size: r.Length}, nil
+	return buf, model.Part{Segment: name, Endpoint: name, Protocol: n.cfg.Protocol, Address: memory.AddrOf(buf.Bytes()), Size: r.Length,
+		Permit: n.staging.permit(ctx, buf.Bytes()[:r.Length], n.clocks.now()+n.cfg.Tiers.StagingTTL)}, nil
 }
 
 // Release drops what a call of Stage has read. What is dropped already is ignored.

@@ -5,9 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // maxStageReads is how many reads of tiers are in progress at most. Beyond it the node is busy.
@@ -18,6 +20,7 @@ type staging struct {
 	block  *memory.Block
 	pool   *memory.Pool
 	region transport.RegionID
+	sealer *grant.Sealer // of what was read, nil where readers need no grants
 
 	mu     sync.Mutex
 	reads  int // in progress
@@ -29,6 +32,28 @@ type staging struct {
 type lease struct {
 	buffers []*memory.Buffer
 	timer   *time.Timer
+}
+
+// guard returns the book of the staging memory, for which the node makes the grants itself.
+func (s *staging) guard(c *clocks) *grant.Book {
+	b, own := grant.NewBook(c.now), new(grant.Clock)
+	own.Hear(0, 0, 0)
+	e := b.Add(grant.Role{Clock: own, Lead: true})
+	s.sealer = grant.NewSealer(e.Number, e.Key)
+	return b
+}
+
+// permit lets the caller of a call read a part of the staging memory, until its clock shows a time; nil where that is not needed.
+func (s *staging) permit(ctx context.Context, mem []byte, until time.Duration) *transport.Permit {
+	p := access.Of(ctx)
+	if s.sealer == nil || p == nil {
+		return nil
+	}
+	g := new(transport.Grant)
+	s.sealer.Seal(g, grant.Claim{
+		Kind: transport.Read, Offset: memory.AddrOf(mem) - memory.AddrOf(s.block.Bytes()), Length: uint64(len(mem)), Until: until,
+	}, grant.SubjectOf(p.Identity.URI()))
+	return transport.PermitOf(g)
 }
 
 // get lends n bytes, and waits for them until ctx ends.

@@ -35,7 +35,11 @@ func (n *Node) openTiers(ctx context.Context) error {
 	if n.staging.pool, err = memory.NewPool(block.Bytes()); err != nil {
 		return err
 	}
-	if n.staging.region, err = n.engine.Register(ctx, transfer.BlockMemory(block, transport.AccessRemoteRead)); err != nil {
+	m := transfer.BlockMemory(block, transport.AccessRemoteRead)
+	if n.cfg.Grants {
+		m.Grants = n.staging.guard(&n.clocks)
+	}
+	if n.staging.region, err = n.engine.Register(ctx, m); err != nil {
 		return err
 	}
 	for i, each := range t.Each {

@@ -62,7 +62,7 @@ func (r *Router) Ping(ctx context.Context, client model.ClientID, report model.P
 			defer cancel()
 			sent := boottime.Time()
 			reply, err := c.master.Ping(ctx, client, report)
-			out.Cells[i] = model.CellPing{Status: reply.Status, Epoch: reply.Epoch, Err: c.checked(ctx, err)}
+			out.Cells[i] = model.CellPing{Status: reply.Status, Epoch: reply.Epoch, Clock: reply.Clock, Err: c.checked(ctx, err)}
 			if err == nil {
 				c.hear(sent, reply.Epoch)
 			}

@@ -83,6 +83,7 @@ func (s *Session) ping() error {
 	s.begun.Add(1)
 	t0, sent, joins := time.Now(), s.sinceBorn(), s.joins.Load()
 	reply, err := s.master.Ping(ctx, s.id, model.PingReport{Peers: s.peers.take(t0), Quiet: s.promise(), PutsSince: s.puts.since()})
+	reply.Sent = s.born.Add(sent)
 	s.Record("Ping", t0)
 	if s.ctx.Err() != nil {
 		return nil

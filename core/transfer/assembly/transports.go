@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/transfer"
@@ -38,6 +39,7 @@ func (e *Engine) openTransport(id plugin.ID) (transfer.Carrier, error) {
 	_, apart := t.(transfer.Renewing)
 	return transfer.Carrier{
 		Name: id.Name, Transport: t, Stalls: m.Has(transport.CapStall) && !apart, Guards: m.Has(transport.CapGuard) && !apart,
+		Grants: m.Has(transport.CapGrants), Exempt: m.Has(transport.CapSameUser) || m.Name == string(config.DoorRDMA),
 		LocalAny: m.Has(transport.CapLocalAny) && !(apart && m.Has(transport.CapNoForeign)),
 	}, nil
 }

@@ -21,6 +21,8 @@ type Carrier struct {
 	Stalls bool
 	// Guards says that the plugin has transport.CapGuard, and runs in this process.
 	Guards bool
+	// Grants says that the plugin has transport.CapGrants: it asks the Grants of a region, and Exempt that it need not: whom it serves has other rights.
+	Grants, Exempt bool
 }
 
 // Renewing is a transport whose process may be started again. After a value of Changed, its

@@ -77,7 +77,7 @@ func (g *group) cut() *slice {
 	}
 	s := g.newSlice()
 	*s = slice{job: j, home: home, gen: g.route.Gen}
-	s.Kind, s.Local, s.Addr, s.Hasty, s.Summed = r.Kind, local, r.Addr+uint64(j.off), r.Hasty, r.Sum
+	s.Kind, s.Local, s.Addr, s.Hasty, s.Summed, s.Grant = r.Kind, local, r.Addr+uint64(j.off), r.Hasty, r.Sum, r.Grant
 	if r.Grains.Sums != nil {
 		s.Grains, _ = r.Grains.Cut(j.off, j.off+len(local), len(r.Local))
 	}

@@ -30,6 +30,7 @@ type Op struct {
 	Stall         time.Duration  // how long the path may move nothing; 0 where its transport cannot tell
 	Hasty, Summed bool
 	Grains        transport.Grains
+	Grant         *transport.Permit
 
 	Result transport.Completion
 	// Done has space for all ops that its receiver has in flight.

@@ -106,7 +106,7 @@ func (p *Path) Submit(ops []*Op, scratch []transport.Op) (int, error) {
 	for _, o := range ops {
 		scratch = append(scratch, transport.Op{
 			ID: p.Slots.enter(o), Kind: o.Kind, Local: o.memory(), Remote: o.Remote.id,
-			Offset: o.Addr - o.Remote.Addr, Rail: o.Rail.ID, Deadline: o.Deadline, Stall: o.Stall, Hasty: o.Hasty, Sum: o.Summed, Grains: o.Grains,
+			Offset: o.Addr - o.Remote.Addr, Rail: o.Rail.ID, Deadline: o.Deadline, Stall: o.Stall, Hasty: o.Hasty, Sum: o.Summed, Grains: o.Grains, Grant: o.Grant,
 		})
 	}
 	n, err := p.raw.Submit(scratch)

@@ -26,6 +26,9 @@ type Memory struct {
 	Access   transport.Access
 	// Guard decides which writes may begin, of this process and of peers on carriers that ask it; nil for none.
 	Guard transport.Guard
+	// Grants decides what each peer may read and write, nil for everything. A carrier that cannot ask it does not get the memory,
+	// unless it is exempt.
+	Grants transport.Grants
 }
 
 // Region is one registered range of this process's memory.
@@ -36,6 +39,7 @@ type Region struct {
 	Location string
 	Access   transport.Access
 	Guard    transport.Guard
+	grants   transport.Grants
 	fd       int
 	offset   int64
 	keys     []regionKey // by carrier
@@ -91,13 +95,22 @@ func (r *Region) Hold() bool {
 // LetGo ends what Hold began.
 func (r *Region) LetGo() { r.use.RUnlock() }
 
-// on is the region as the transport of a carrier has it.
-func (r *Region) on(c *carrier.Carrier) transport.Region {
+// on is the region as the transport of a carrier has it. NotSupported where it is not for that carrier.
+func (r *Region) on(c *carrier.Carrier) (transport.Region, error) {
 	out := transport.Region{ID: r.id, Mem: r.Mem, FD: r.fd, FDOffset: r.offset, Location: r.Location, Access: r.Access}
 	if c.Guards {
 		out.Guard = r.Guard
 	}
-	return out
+	switch {
+	case r.grants == nil || c.Exempt:
+	case c.Grants:
+		out.Grants = r.grants
+	default:
+		return out, errs.WithHint(errs.WithClass(errs.ClassPermanent, "", errs.New(errs.NotSupported, "transfer: register memory",
+			"the memory is served only for grants of the master, and transport %s does not check them", c.Name)),
+			"use a transport with the capability "+string(transport.CapGrants)+", or name data in security.plaintext")
+	}
+	return out, nil
 }
 
 // Table is the table of registered memory, sorted by address. Lookups take no lock.
@@ -140,7 +153,7 @@ func (t *Table) reserve(m *Memory) (*Region, error) {
 	}
 	r := &Region{
 		id: transport.RegionID(t.lastID.Add(1)), Mem: m.Bytes, Addr: memory.AddrOf(m.Bytes),
-		Location: cmp.Or(m.Location, matrix.Wildcard), Access: m.Access, Guard: m.Guard, keys: make([]regionKey, len(t.carriers.List)),
+		Location: cmp.Or(m.Location, matrix.Wildcard), Access: m.Access, Guard: m.Guard, grants: m.Grants, keys: make([]regionKey, len(t.carriers.List)),
 		fd: m.FD, offset: m.FDOffset,
 	}
 	t.mu.Lock()

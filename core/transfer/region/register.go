@@ -35,7 +35,7 @@ func (t *Table) admit(ctx context.Context, r *Region) error {
 	taken, broken := 0, false
 	for i := range t.carriers.List {
 		c := &t.carriers.List[i]
-		key, err := c.Transport.Register(ctx, r.on(c))
+		key, err := r.registerOn(ctx, c)
 		if err != nil {
 			r.keys[i].later.Store(errs.ClassOf(err) != errs.ClassPermanent)
 			failed = errors.Join(failed, errs.WithClass(errs.ClassOf(err), "transport/"+c.Name, err))
@@ -58,6 +58,15 @@ func (t *Table) admit(ctx context.Context, r *Region) error {
 		t.log.Log(ctx, level, "memory is not registered with every transport", "bytes", len(r.Mem), "error", failed)
 	}
 	return nil
+}
+
+// registerOn registers the region with one transport.
+func (r *Region) registerOn(ctx context.Context, c *carrier.Carrier) (transport.Key, error) {
+	in, err := r.on(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.Transport.Register(ctx, in)
 }
 
 // RegisterAll registers all of the list or nothing. Where some of it is open to peers, it calls
@@ -214,7 +223,7 @@ func (t *Table) registerLate(ctx context.Context, r *Region, carrier int) error 
 		return nil
 	}
 	c := &t.carriers.List[carrier]
-	key, err := c.Transport.Register(ctx, r.on(c))
+	key, err := r.registerOn(ctx, c)
 	if err == nil {
 		r.keys[carrier].set(key)
 		r.keys[carrier].later.Store(false)

@@ -63,6 +63,8 @@ type Request struct {
 	// Grains asks for the checksum of each grain of the bytes where moving them gives them: see
 	// Result.Grained.
 	Grains transport.Grains
+	// Grant is what the request shows to a peer that serves only what a master allowed; nil for nothing.
+	Grant *transport.Permit
 }
 
 // Result is how a request ended.

@@ -42,6 +42,7 @@ type Memory struct {
 	mem    []byte
 	access transport.Access
 	guard  transport.Guard
+	grants transport.Grants
 	token  Token
 }
 
@@ -204,6 +205,9 @@ const (
 	WriteDenied                  // peers may not write
 	Draining                     // the region is being withdrawn
 	WriteEnded                   // the guard of the region lets no peer write there (any more)
+	GrantMissing                 // the region needs a grant, and the request has none
+	GrantWrong                   // the grant is not for that peer, direction or range
+	GrantOver                    // the time of the grant is over
 )
 
 // Request is what a peer asks for: a range of a region.
@@ -213,6 +217,26 @@ type Request struct {
 	Kind   transport.OpKind
 	Offset uint64
 	Length uint64
+	// Grant is what the peer shows, nil for nothing, and By who it is. They count where the region has Grants.
+	Grant *transport.Grant
+	By    transport.Subject
+}
+
+// granted asks the Grants of the region.
+func (m *Memory) granted(q *Request) Refusal {
+	if m.grants == nil {
+		return Granted
+	}
+	switch m.grants.Check(q.Grant, q.By, q.Kind, q.Offset, q.Length) {
+	case transport.GrantGood:
+		return Granted
+	case transport.GrantMissing:
+		return GrantMissing
+	case transport.GrantOver:
+		return GrantOver
+	default:
+		return GrantWrong
+	}
 }
 
 // Index finds regions by their numbers and addresses. R points to a struct that embeds a Memory.
@@ -238,7 +262,7 @@ func (t *Index[R]) Insert(op string, in transport.Region, create func(Memory) (R
 	case in.Access&^transport.AccessRemote != 0:
 		return r, errs.New(errs.InvalidParams, op, "region %d asks for unknown access %#x", in.ID, in.Access)
 	}
-	m := Memory{id: in.ID, mem: in.Mem, access: in.Access, guard: in.Guard}
+	m := Memory{id: in.ID, mem: in.Mem, access: in.Access, guard: in.Guard, grants: in.Grants}
 	_, _ = rand.Read(m.token[:]) // It never fails.
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -337,11 +361,14 @@ func (t *Table[H]) Acquire(q Request, by H) (*Region[H], []byte, Refusal) {
 	if !r.Shown(q.Token) {
 		return nil, nil, WrongToken
 	}
+	if why := r.granted(&q); why != Granted {
+		return r, nil, why
+	}
 	mem, why := r.hold(by, q.Kind, q.Offset, q.Length)
 	return r, mem, why
 }
 
-// AcquireAt is Acquire for peers that have no keys and name memory by its address alone. To them a
+// AcquireAt is Acquire for peers that have neither keys nor grants and name memory by its address alone. To them a
 // region that is closed to peers does not exist.
 func (t *Table[H]) AcquireAt(kind transport.OpKind, addr, size uint64, by H) (*Region[H], []byte, Refusal) {
 	r := t.at(uintptr(addr))

@@ -63,7 +63,7 @@ func flowBugs() map[string]bug {
 		},
 		"every hundredth completion comes twice": {
 			bend:  follows(faulty.Rule{Fault: faulty.Duplicate, Nth: 100}),
-			finds: []string{"exactly one completion, many at once", "reap given up loses nothing"}, also: []string{"completions are delivered"},
+			finds: []string{"exactly one completion, many at once", "reap given up loses nothing"}, also: []string{"completions are delivered", "grants of a region"},
 			says: "completed twice",
 		},
 		"a full path is an error": {bend: paths(func(p *bentPath) {

@@ -65,7 +65,7 @@ func contractBugs() map[string]bug {
 			if o.Kind == transport.Write && len(o.Local) > 1<<20 {
 				o.Local = o.Local[1:]
 			}
-		}), finds: []string{"content at many sizes", "one operation larger than everything"}},
+		}), finds: []string{"content at many sizes", "one operation larger than everything"}, also: []string{"grants of a region"}},
 		"an operation past the end is cut": {bend: submits(func(o *transport.Op) {
 			if n := uint64(len(o.Local)); o.Offset == 10_006 && n == 2 {
 				o.Local = o.Local[:1]
@@ -150,7 +150,7 @@ func contractBugs() map[string]bug {
 			if c.Err != nil && errs.ClassOf(c.Err) == errs.ClassPermanent {
 				c.Err = errors.New("something went wrong")
 			}
-		}), finds: []string{"rights of peers"}, also: []string{"a guarded region"}},
+		}), finds: []string{"rights of peers"}, also: []string{"a guarded region", "grants of a region"}},
 		"a stale key is permanent": {bend: completes(func(c *transport.Completion) {
 			if errs.ClassOf(c.Err) == errs.ClassTransientPeer && c.Err != nil {
 				c.Err = errs.WithClass(errs.ClassPermanent, "", errs.New(errs.TransferFail, "", "stale"))

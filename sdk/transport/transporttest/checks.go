@@ -39,6 +39,7 @@ func checks() []checkOf {
 		{"rights of peers", "Peers read only with AccessRemoteRead and write only with AccessRemoteWrite; otherwise operations fail with class permanent, and no byte moves.", (*suite).rights},
 		{"a guarded region", "With CapGuard, the guard of a region is asked about each part of a write, and is told once that it ended. What the guard refuses fails with class permanent and changes no byte; reads go on.", (*suite).guard},
 		{"a write that the guard cuts", "A write that the guard of its region cuts ends soon, and later ones succeed.", (*suite).guardCuts},
+		{"grants of a region", "With CapGrants, each part of an operation shows its grant to the peer, which asks the Grants of the region with the identity of the peer. What they refuse fails with class permanent and the code of the verdict, and moves no byte.", (*suite).grants},
 		{"a forged key", "A forged key opens no other memory.", (*suite).forgedKey},
 		{"a restarted peer", "Operations with keys of a peer's old incarnation fail with class transient-peer and never touch memory of the new one.", (*suite).restarted},
 		{"a peer that went and one that came", "Keys of a stopped transport open no memory of the next one, even if its regions have the same IDs.", (*suite).successor},

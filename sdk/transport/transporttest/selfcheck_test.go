@@ -204,7 +204,7 @@ func suiteOf(bug bug, opts ...transporttest.Option) conformance.Suite {
 // bugs returns at least one bug for each rule.
 func bugs() map[string]bug {
 	all := contractBugs()
-	for _, more := range []map[string]bug{lifecycleBugs(), flowBugs(), moveBugs(), sumBugs(), railBugs(), processBugs(), leakBugs(), guardBugs()} {
+	for _, more := range []map[string]bug{lifecycleBugs(), flowBugs(), moveBugs(), sumBugs(), railBugs(), processBugs(), leakBugs(), guardBugs(), grantBugs()} {
 		maps.Copy(all, more)
 	}
 	return all

@@ -51,6 +51,7 @@ type Client struct {
 	elsewhere int // regions that have another address in the plugin
 	unclosed  int // paths that the plugin did not close on request
 	leaving   map[transport.RegionID]*leave
+	allowing  map[transport.RegionID]func() // each ends allow
 
 	// probe is a nonce that the plugin reads and an answer that it writes, to prove that it can. It
 	// must not be on a stack, because stacks move.
@@ -117,7 +118,7 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 	t := &Client{
 		Lifecycle: wire.NewLifecycle(conn, c.ID), o: o, data: c.Data, caller: wire.NewCaller(c), rpc: transportv1.NewTransportServiceClient(conn),
 		fds: memwire.NewOutbox(c.Data), changed: make(chan struct{}, 1), paths: map[*Path]struct{}{}, sharing: make(chan struct{}, 1),
-		probe: new([2][nonceSize]byte), leaving: map[transport.RegionID]*leave{},
+		probe: new([2][nonceSize]byte), leaving: map[transport.RegionID]*leave{}, allowing: map[transport.RegionID]func(){},
 	}
 	t.sharing <- struct{}{}
 	t.host = datapath.NewHost(datapath.HostOptions{
@@ -188,7 +189,7 @@ func (t *Client) Start(ctx context.Context, host plugin.Host) error {
 	t.state = running
 	localAny, refuse := t.manifest.Has(transport.CapLocalAny), t.manifest.Has(transport.CapNoForeign)
 	t.mu.Unlock()
-	t.host.LocalAny = localAny
+	t.host.LocalAny, t.host.Grants = localAny, t.has(transport.CapGrants)
 	if localAny && !refuse {
 		// Share now, because Submit cannot wait for it.
 		if err := t.share(ctx); err != nil && errs.CodeOf(err) != errs.NotSupported {
@@ -258,6 +259,7 @@ func (t *Client) Stop(ctx context.Context) error {
 	w := t.watch
 	t.watch = nil
 	t.mu.Unlock()
+	t.forbidAll()
 	t.host.Stopped()
 	var closing sync.WaitGroup
 	for _, p := range paths {
@@ -290,6 +292,7 @@ func (t *Client) Ended() {
 	t.watch = nil
 	t.mu.Unlock()
 	w.Cancel() // It ends by itself.
+	t.forbidAll()
 	t.unshare()
 }
 

@@ -67,7 +67,7 @@ func (p *Path) dial(ctx context.Context, peer transport.Endpoint) error {
 		return err
 	}
 	m, err := wire.CallGiving(ctx, p.t.caller, p.t.patience(), "dial", p.t.rpc.Dial, &transportv1.DialRequest{
-		Token: token, Endpoint: encodeEndpoint(peer), Slots: pathSlots,
+		Token: token, Endpoint: encodeEndpoint(peer), Slots: pathSlots, Grants: p.t.host.Grants,
 	}, func(ctx context.Context, m *transportv1.DialResponse) {
 		_, _ = wire.CallWithin(ctx, p.t.caller, p.t.patience(), "close path", p.t.rpc.ClosePath, &transportv1.ClosePathRequest{Path: m.GetPath()})
 	})

@@ -13,11 +13,15 @@ import (
 )
 
 // Register implements transport.Transport. It returns NotSupported for a region without a
-// descriptor that is open to peers, or that the plugin cannot reach, and for one with a guard, which the
-// plugin could not ask.
+// descriptor that is open to peers, or that the plugin cannot reach, and for one with a guard, which
+// the plugin could not ask.
 func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Key, error) {
 	op := t.caller.ID + ": register"
 	if err := t.usable("register"); err != nil {
+		return nil, err
+	}
+	book, err := t.bookOf(&r, op)
+	if err != nil {
 		return nil, err
 	}
 	if r.Guard != nil {
@@ -38,12 +42,20 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 	if err := t.host.Add(uint64(r.ID), r.Mem, handle, op); err != nil {
 		return nil, err
 	}
-	m, err := t.register(ctx, r, handle)
+	var grants *transportv1.Grants
+	var changed <-chan struct{}
+	if book != nil {
+		grants, changed = export(book)
+	}
+	m, err := t.register(ctx, r, handle, grants)
 	if err != nil {
 		t.host.Remove(uint64(r.ID))
 		return nil, err
 	}
 	t.host.Ready(uint64(r.ID), true)
+	if book != nil {
+		t.allow(ctx, r.ID, book, changed)
+	}
 	if m.GetElsewhere() {
 		t.mu.Lock()
 		t.elsewhere++
@@ -52,13 +64,13 @@ func (t *Client) Register(ctx context.Context, r transport.Region) (transport.Ke
 	return m.GetKey(), nil
 }
 
-func (t *Client) register(ctx context.Context, r transport.Region, handle uint64) (*transportv1.RegisterResponse, error) {
+func (t *Client) register(ctx context.Context, r transport.Region, handle uint64, grants *transportv1.Grants) (*transportv1.RegisterResponse, error) {
 	if err := t.handOver(ctx, "register", handle, r.FD); err != nil {
 		return nil, err
 	}
 	m, err := wire.CallGiving(ctx, t.caller, t.patience(), "register", t.rpc.Register, &transportv1.RegisterRequest{
 		Token: handle, Region: uint64(r.ID), Addr: addr(r.Mem), Bytes: uint64(len(r.Mem)), Offset: r.FDOffset,
-		Location: r.Location, Access: uint32(r.Access),
+		Location: r.Location, Access: uint32(r.Access), Grants: grants,
 	}, func(ctx context.Context, _ *transportv1.RegisterResponse) {
 		_, _ = wire.CallWithin(ctx, t.caller, t.patience(), "deregister", t.rpc.Deregister, &transportv1.DeregisterRequest{Region: uint64(r.ID)})
 	})
@@ -93,6 +105,7 @@ func (t *Client) Deregister(ctx context.Context, id transport.RegionID) error {
 	if !known {
 		return errs.New(errs.InvalidParams, t.caller.ID+": deregister", "region %d is not registered", id)
 	}
+	t.forbid(id)
 	if handle != 0 && !t.host.Gone() && !t.hasStopped() {
 		err := t.withdraw(ctx, id)
 		if err != nil && !t.host.Gone() {

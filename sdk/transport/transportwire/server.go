@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/internal/memwire"
 	transportv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/transport/v1"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 	"github.com/mooncake-go/mooncake/sdk/transport/transportwire/internal/datapath"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 	"github.com/mooncake-go/mooncake/sdk/x/shm"
@@ -48,7 +49,8 @@ type server struct {
 // heldRegion is what the server holds for a registered region.
 type heldRegion struct {
 	handle uint64
-	fd     int // the transport may pass it on until Deregister
+	fd     int         // the transport may pass it on until Deregister
+	book   *grant.Book // of the grants that peers need, nil for none
 }
 
 func newServer(o wire.Served[transport.Transport]) *server {
@@ -202,11 +204,19 @@ func (s *server) Register(ctx context.Context, m *transportv1.RegisterRequest) (
 	if err != nil {
 		return nil, err
 	}
+	var book *grant.Book
+	if m.GetGrants() != nil {
+		book = grant.NewBook(machine)
+		if err := load(book, m.GetGrants()); err != nil {
+			_ = unix.Close(fd)
+			return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
+		}
+	}
 	id := transport.RegionID(m.GetRegion())
 	s.mu.Lock()
 	_, used := s.regions[id]
 	if !used {
-		s.regions[id] = &heldRegion{handle: m.GetToken(), fd: fd} // Reserves the ID.
+		s.regions[id] = &heldRegion{handle: m.GetToken(), fd: fd, book: book} // Reserves the ID.
 	}
 	s.mu.Unlock()
 	if used {
@@ -218,14 +228,32 @@ func (s *server) Register(ctx context.Context, m *transportv1.RegisterRequest) (
 		s.drop(id)
 		return nil, wire.ToStatus(errs.Wrap(errs.InvalidParams, op, err))
 	}
-	key, err := tr.Register(ctx, transport.Region{
+	in := transport.Region{
 		ID: id, Mem: b, FD: fd, FDOffset: m.GetOffset(), Location: m.GetLocation(), Access: transport.Access(m.GetAccess()),
-	})
+	}
+	if book != nil {
+		in.Grants = book
+	}
+	key, err := tr.Register(ctx, in)
 	if err != nil {
 		s.drop(id)
 		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
 	}
 	return &transportv1.RegisterResponse{Key: key, Elsewhere: elsewhere}, nil
+}
+
+// Allow implements TransportService. A region that went meanwhile is no error.
+func (s *server) Allow(_ context.Context, m *transportv1.AllowRequest) (*transportv1.AllowResponse, error) {
+	s.mu.Lock()
+	r := s.regions[transport.RegionID(m.GetRegion())]
+	s.mu.Unlock()
+	if r == nil || r.book == nil {
+		return &transportv1.AllowResponse{}, nil
+	}
+	if err := load(r.book, m.GetGrants()); err != nil {
+		return nil, wire.ToStatus(errs.Wrap(errs.CodeOf(err), s.op+": allow", err))
+	}
+	return &transportv1.AllowResponse{}, nil
 }
 
 // drop frees what the server holds for a region that the transport does not have.

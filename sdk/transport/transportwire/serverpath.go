@@ -31,7 +31,7 @@ func (s *server) Dial(ctx context.Context, m *transportv1.DialRequest) (*transpo
 	host := s.host
 	s.mu.Unlock()
 	pump, err := datapath.NewPump(datapath.PumpOptions{
-		Path: inner, Areas: &s.areas, Fail: toFailure, Logger: s.logger, Host: host, Stats: &s.stats,
+		Path: inner, Areas: &s.areas, Fail: toFailure, Logger: s.logger, Host: host, Stats: &s.stats, Grants: m.GetGrants(),
 	}, int(m.GetSlots()), fds)
 	if err != nil {
 		_ = inner.Close(ctx)

@@ -24,6 +24,9 @@ var (
 	WriteDenied   = Refusal{"write-denied", "the region does not allow peers to write", errs.InvalidWrite, errs.ClassPermanent}
 	Draining      = Refusal{"draining", "the peer is withdrawing the region", errs.UnavailableInCurrentStatus, errs.ClassTransientPeer}
 	WriteEnded    = Refusal{"write-ended", "the peer takes no write there: the put that had this memory has ended", errs.InvalidWrite, errs.ClassPermanent}
+	GrantMissing  = Refusal{"grant-missing", "the peer serves only what the master allowed, and the operation showed no grant of it: security.mode must be mtls here as well, and rpc not in security.plaintext", errs.IllegalClient, errs.ClassPermanent}
+	GrantWrong    = Refusal{"grant-wrong", "the peer refused the grant: the master did not make it for this identity, direction and range", errs.IllegalClient, errs.ClassPermanent}
+	GrantOver     = Refusal{"grant-over", "the time for which the master allowed the operation is over; ask the master again", errs.LeaseExpired, errs.ClassPermanent}
 	BadFrame      = Refusal{"bad-frame", "the peer received bytes that are no frame", errs.TransferFail, errs.ClassTransientPath}
 	Stale         = Refusal{"stale", "another process answers there: the peer was restarted", errs.TransferFail, errs.ClassTransientPeer}
 	Busy          = Refusal{"busy", "the peer has as many connections as it allows", errs.TransferFail, errs.ClassTransientPeer}

@@ -22,7 +22,7 @@ type Stats struct {
 }
 
 // maxReasons bounds the reasons of one transport.
-const maxReasons = 16
+const maxReasons = 32
 
 // Counters counts what is in Stats. The zero value is ready. Safe for concurrent use.
 type Counters struct {

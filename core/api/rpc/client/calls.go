@@ -82,7 +82,7 @@ func (c *Client) Ping(ctx context.Context, client model.ClientID, report model.P
 		Client: convert.ToUUID(client), Peers: convert.Each(report.Peers[:min(len(report.Peers), rpc.MaxPeers)], convert.ToPeerReport),
 		QuietMs: convert.ToMillis(report.Quiet), PutsSince: report.PutsSince,
 	})
-	reply := model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch()}
+	reply := model.PingReply{Status: model.ClientStatus(out.GetStatus()), ViewVersion: out.GetViewVersion(), Epoch: out.GetEpoch(), Clock: convert.FromClock(out.GetClock())}
 	if t := out.GetTiers(); t != nil {
 		reply.Tiers = &model.TierPolicy{PromoteAt: t.GetPromoteAt(), QueueLimit: t.GetQueueLimit(), OnEvict: t.GetOnEvict(), PromoteMost: t.GetPromoteMost(), Folder: t.GetFolder(), Quota: t.GetQuota(), Keep: t.GetKeep()}
 	}

@@ -1,34 +1,61 @@
 package convert
 
 import (
+	"time"
+
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // ToLedgerState returns the message of the state of a ledger.
 func ToLedgerState(l model.LedgerState) *masterv1.LedgerState {
-	return &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Keeper: Text(l.Keeper), Puts: l.Puts, Layout: l.Layout, Largest: l.Largest}
+	out := &masterv1.LedgerState{Segment: ToSegment(l.Segment), Fence: l.Fence, Seq: l.Seq, LeaseMs: ToMillis(l.Lease), Wiped: l.Wiped, Keeper: Text(l.Keeper), Puts: l.Puts, Layout: l.Layout, Largest: l.Largest}
+	if g := l.Grants; g != nil {
+		out.GrantNumber, out.GrantKey = g.Number, g.Key.Bytes()
+	}
+	return out
 }
 
 // FromLedgerState returns the state of a ledger in a message.
 func FromLedgerState(l *masterv1.LedgerState) model.LedgerState {
-	return model.LedgerState{
+	out := model.LedgerState{
 		Segment: FromSegment(l.GetSegment()), Fence: l.GetFence(), Seq: l.GetSeq(), Lease: FromMillis(l.GetLeaseMs()), Wiped: l.GetWiped(), Keeper: l.GetKeeper(), Largest: l.GetLargest(), Puts: l.GetPuts(),
 		Layout: max(l.GetLayout(), 1),
 	}
+	if k, err := grant.ParseKey(l.GetGrantKey()); err == nil { // Without a good key there are no grants.
+		out.Grants = &model.GrantKey{Number: l.GetGrantNumber(), Key: k}
+	}
+	return out
+}
+
+// ToClock returns the message of a clock, nil for that of a master without one.
+func ToClock(c model.Clock) *masterv1.Clock {
+	if c.ID == 0 {
+		return nil
+	}
+	return &masterv1.Clock{Id: c.ID, ShownUs: toMicros(c.Shown)}
+}
+
+// FromClock returns the clock in a message. It shows a little more than it was, never less.
+func FromClock(c *masterv1.Clock) model.Clock {
+	if c.GetId() == 0 {
+		return model.Clock{}
+	}
+	return model.Clock{ID: c.GetId(), Shown: fromMicros(c.GetShownUs()) + time.Microsecond}
 }
 
 // ToAttached returns the message of the answer of an attach.
 func ToAttached(a model.Attached) *masterv1.AttachResponse {
-	return &masterv1.AttachResponse{LeaseMs: ToMillis(a.Lease), Ledgers: Each(a.Segments, func(g model.LedgerGrant) *masterv1.LedgerGrant {
+	return &masterv1.AttachResponse{LeaseMs: ToMillis(a.Lease), WriteMs: ToMillis(a.Write), Clock: ToClock(a.Clock), Ledgers: Each(a.Segments, func(g model.LedgerGrant) *masterv1.LedgerGrant {
 		return &masterv1.LedgerGrant{Epoch: g.Epoch, Resume: g.Resume, Tail: g.Tail, Since: g.Since}
 	})}
 }
 
 // FromAttached returns the answer of an attach in a message.
 func FromAttached(a *masterv1.AttachResponse) model.Attached {
-	return model.Attached{Lease: FromMillis(a.GetLeaseMs()), Segments: Each(a.GetLedgers(), func(g *masterv1.LedgerGrant) model.LedgerGrant {
+	return model.Attached{Lease: FromMillis(a.GetLeaseMs()), Write: FromMillis(a.GetWriteMs()), Clock: FromClock(a.GetClock()), Segments: Each(a.GetLedgers(), func(g *masterv1.LedgerGrant) model.LedgerGrant {
 		return model.LedgerGrant{Epoch: g.GetEpoch(), Resume: g.GetResume(), Tail: g.GetTail(), Since: g.GetSince()}
 	})}
 }

@@ -4,6 +4,7 @@ import (
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
 // place is what the copies on one segment have in common.
@@ -73,6 +74,54 @@ func (w *replicaWriter) row(r *model.Replica, p *model.Part) {
 	w.out.Addresses = append(w.out.Addresses, p.Address)
 	w.out.Sizes = append(w.out.Sizes, p.Size)
 	w.out.Statuses = append(w.out.Statuses, int32(r.Status))
+	w.out.Grants = appendGrant(w.out.Grants, len(w.out.Ids), p.Permit)
+}
+
+// appendGrant appends the grant of a row to a column, of which there is nothing before the first grant. rows are those up to that one.
+func appendGrant(b []byte, rows int, p *transport.Permit) []byte {
+	g := p.Grant()
+	switch {
+	case g != nil && b == nil:
+		b = make([]byte, (rows-1)*transport.GrantSize, 2*rows*transport.GrantSize)
+	case g == nil && b == nil:
+		return nil
+	case g == nil:
+		g = new(transport.Grant)
+	}
+	return append(b, g[:]...)
+}
+
+// permits reads a column of grants. A nil one holds none.
+type permits []struct {
+	transport.Permit
+	grant transport.Grant
+}
+
+// readPermits reads the column of rows rows.
+func readPermits(b []byte, rows int) (permits, error) {
+	switch {
+	case len(b) == 0:
+		return nil, nil
+	case len(b) != rows*transport.GrantSize:
+		return nil, Malformed("grants of %d bytes for %d rows", len(b), rows)
+	}
+	out := make(permits, rows)
+	for i := range out {
+		p := &out[i]
+		copy(p.grant[:], b[i*transport.GrantSize:])
+		if p.grant != (transport.Grant{}) {
+			p.Renew(&p.grant)
+		}
+	}
+	return out, nil
+}
+
+// of returns the permit of a row, nil for none.
+func (p permits) of(row int) *transport.Permit {
+	if p == nil || p[row].Grant() == nil {
+		return nil
+	}
+	return &p[row].Permit
 }
 
 func (w *replicaWriter) placeOf(r *model.Part) uint32 {

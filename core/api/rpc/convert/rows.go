@@ -23,6 +23,10 @@ func readReplicasTo(n int, in *masterv1.Replicas, allOf *[]model.Replica, moreOf
 	if err := checkColumns(n, in); err != nil {
 		return err
 	}
+	shown, err := readPermits(in.GetGrants(), len(in.GetIds()))
+	if err != nil {
+		return err
+	}
 	copies := copiesIn(in)
 	*allOf = slices.Grow((*allOf)[:0], copies)
 	*moreOf = slices.Grow((*moreOf)[:0], len(in.GetIds())-copies)
@@ -31,7 +35,7 @@ func readReplicasTo(n int, in *masterv1.Replicas, allOf *[]model.Replica, moreOf
 	for i, c := range in.GetCounts() {
 		head := len(all)
 		for end := row + int(c); row < end; {
-			r, n, err := readCopy(in, row, end, more)
+			r, n, err := readCopy(in, row, end, more, shown)
 			if err != nil {
 				return err
 			}
@@ -62,11 +66,12 @@ func copiesIn(in *masterv1.Replicas) int {
 
 // readCopy reads the copy whose first row is from and returns how many rows it has. end is
 // where the item's rows end. Further parts go behind those in more, which has room.
-func readCopy(in *masterv1.Replicas, from, end int, more []model.Part) (model.Replica, int, error) {
+func readCopy(in *masterv1.Replicas, from, end int, more []model.Part, shown permits) (model.Replica, int, error) {
 	r := model.Replica{ID: in.GetIds()[from], Status: model.ReplicaStatus(in.GetStatuses()[from])}
 	head, total, row := len(more), uint64(0), from
 	for ; row < end && in.GetIds()[row] == r.ID; row++ {
 		p, err := readPart(in, row)
+		p.Permit = shown.of(row)
 		switch {
 		case err != nil:
 			return r, 0, err

@@ -86,6 +86,7 @@ func ToStaging(s model.Staging) *nodev1.StageResponse {
 			}
 		}
 		out.Endpoint, out.Addresses, out.Sizes = append(out.Endpoint, n), append(out.Addresses, p.Address), append(out.Sizes, p.Size)
+		out.Grants = appendGrant(out.Grants, i+1, p.Permit)
 	}
 	out.Errors = ToErrors(len(s.Parts), func(i int) error { return s.Parts[i].Err })
 	return out
@@ -107,6 +108,10 @@ func FromStaging(reads []model.StageRead, in *nodev1.StageResponse) (model.Stagi
 	if err := spreadErrors(n, in.GetErrors(), func(i int, err error) { out.Parts[i].Err = err }); err != nil {
 		return bad("%w", err)
 	}
+	shown, err := readPermits(in.GetGrants(), n)
+	if err != nil {
+		return bad("%w", err)
+	}
 	for i := range out.Parts {
 		at, address, size := in.GetEndpoint()[i], in.GetAddresses()[i], in.GetSizes()[i]
 		switch {
@@ -119,7 +124,7 @@ func FromStaging(reads []model.StageRead, in *nodev1.StageResponse) (model.Stagi
 		case size-1 > math.MaxUint64-address:
 			return bad("part %d has %d bytes at %#x", i, size, address)
 		}
-		out.Parts[i].Value = model.Part{Endpoint: in.GetEndpoints()[at], Address: address, Size: size}
+		out.Parts[i].Value = model.Part{Endpoint: in.GetEndpoints()[at], Address: address, Size: size, Permit: shown.of(i)}
 	}
 	return out, nil
 }

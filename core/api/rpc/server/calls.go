@@ -92,7 +92,7 @@ func (s *service) Ping(ctx context.Context, in *masterv1.PingRequest) (*masterv1
 		return nil, err
 	}
 	return answer(func(reply model.PingReply) *masterv1.PingResponse {
-		out := &masterv1.PingResponse{Status: int32(reply.Status), ViewVersion: reply.ViewVersion, Epoch: reply.Epoch}
+		out := &masterv1.PingResponse{Status: int32(reply.Status), ViewVersion: reply.ViewVersion, Epoch: reply.Epoch, Clock: convert.ToClock(reply.Clock)}
 		if t := reply.Tiers; t != nil {
 			out.Tiers = &masterv1.TierPolicy{PromoteAt: t.PromoteAt, QueueLimit: t.QueueLimit, OnEvict: t.OnEvict, PromoteMost: t.PromoteMost, Folder: t.Folder, Quota: t.Quota, Keep: t.Keep}
 		}

@@ -70,7 +70,7 @@ func Requests(dst []transfer.Request, kind transport.OpKind, fs []store.Fragment
 				continue
 			}
 			dst = append(dst, transfer.Request{
-				Kind: kind, Local: f.Mem[lo-f.Offset : hi-f.Offset], Peer: stripe.Endpoint, Addr: stripe.Address + (lo - off), Deadline: deadline, Sum: checksum,
+				Kind: kind, Local: f.Mem[lo-f.Offset : hi-f.Offset], Peer: stripe.Endpoint, Addr: stripe.Address + (lo - off), Deadline: deadline, Sum: checksum, Grant: stripe.Permit,
 			})
 		}
 	}

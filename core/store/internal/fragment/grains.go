@@ -161,7 +161,7 @@ func (g *Grains) Requests(dst []transfer.Request, kind transport.OpKind, fs []st
 			m := Moved{off: lo, at: first + int(lo/grain)}
 			m.Grains = transport.Grains{Sums: g.Take(crc32c.GrainsOf(int(hi-lo), lead, int(grain))), Lead: lead, Size: int(grain)}
 			req := transfer.Request{
-				Kind: kind, Local: f.Mem[lo-f.Offset : hi-f.Offset], Peer: stripe.Endpoint, Addr: stripe.Address + (lo - off), Deadline: deadline,
+				Kind: kind, Local: f.Mem[lo-f.Offset : hi-f.Offset], Peer: stripe.Endpoint, Addr: stripe.Address + (lo - off), Deadline: deadline, Grant: stripe.Permit,
 			}
 			if ask {
 				req.Grains = m.Grains

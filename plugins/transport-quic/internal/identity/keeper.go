@@ -15,6 +15,8 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/grant"
 )
 
 // Keeper holds the identity of a node and renews it from the files.
@@ -34,6 +36,16 @@ type Keeper struct {
 	said string     // the trouble that was last reported
 
 	refusedAt atomic.Int64 // when a refused peer was last logged, in nanoseconds of Unix time
+}
+
+// Subject returns the subject of the peer of a connection as the master of the pool knows it, and the name for the log; zero values where
+// the certificates are not those of the process.
+func (t *Keeper) Subject(s tls.ConnectionState) (transport.Subject, string) {
+	id, err := t.Process.Peer(s)
+	if err != nil {
+		return transport.Subject{}, ""
+	}
+	return grant.SubjectOf(id.URI()), id.String()
 }
 
 // Now returns the present identity.

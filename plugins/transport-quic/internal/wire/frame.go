@@ -13,7 +13,7 @@ import (
 
 // Reason is why a peer refused a request or closed a connection. As the latter it is the
 // application error code of QUIC. The first numbers, to ReasonDraining, are those of
-// regionkit.Refusal.
+// regionkit.Refusal, as are those from ReasonWriteEnded on, in their order.
 type Reason uint8
 
 // The reasons of a refusal. ReasonNone is no refusal.
@@ -33,13 +33,16 @@ const (
 	ReasonSlow
 	ReasonIdle
 	ReasonWriteEnded
+	ReasonGrantMissing
+	ReasonGrantWrong
+	ReasonGrantOver
 	NumReasons
 )
 
 // ReasonOf returns the reason for what the table of regions says.
 func ReasonOf(why regionkit.Refusal) Reason {
-	if why == regionkit.WriteEnded {
-		return ReasonWriteEnded
+	if why >= regionkit.WriteEnded {
+		return Reason(why-regionkit.WriteEnded) + ReasonWriteEnded
 	}
 	return Reason(why)
 }
@@ -60,6 +63,9 @@ var Refusals = []transportkit.Refusal{
 	ReasonSlow:          transportkit.Refuse("slow", "the request took longer than the peer works on one", errs.RPCTimeout, errs.ClassTransientPath),
 	ReasonIdle:          transportkit.Refuse("idle", "the connection had no work", errs.TransferFail, errs.ClassTransientPath),
 	ReasonWriteEnded:    transportkit.WriteEnded,
+	ReasonGrantMissing:  transportkit.GrantMissing,
+	ReasonGrantWrong:    transportkit.GrantWrong,
+	ReasonGrantOver:     transportkit.GrantOver,
 }
 
 // Info returns how callers see the reason.
@@ -119,6 +125,9 @@ type Request struct {
 	Offset      uint64
 	// Patience is how long the sender waits for the end of the answer, in milliseconds.
 	Patience uint32
+	// Shows says that a grant follows, before the payload. A peer that does not know of grants has no memory that needs one, so
+	// that it never gets one.
+	Shows bool
 }
 
 // Answer is what comes back on the stream of a request.
@@ -148,6 +157,9 @@ func (r *Request) Put(b []byte) {
 	le.PutUint64(b[40:], r.Offset)
 	le.PutUint32(b[48:], r.Patience)
 	clear(b[52:RequestSize])
+	if r.Shows {
+		b[52] = 1
+	}
 }
 
 // Decode reads a request from the first RequestSize bytes of b. Every error wraps ErrFrame.
@@ -164,6 +176,7 @@ func (r *Request) Decode(b []byte) error {
 		Token:       regionkit.Token(b[24:40]),
 		Offset:      le.Uint64(b[40:]),
 		Patience:    le.Uint32(b[48:]),
+		Shows:       b[52] == 1,
 	}
 	if r.Type != FrameRead && r.Type != FrameWrite {
 		return fmt.Errorf("%w: type %d is no request", ErrFrame, r.Type)
@@ -171,8 +184,8 @@ func (r *Request) Decode(b []byte) error {
 	if r.Length == 0 || r.Length > MaxSlice {
 		return fmt.Errorf("%w: a request for %d bytes, must be 1 to %d", ErrFrame, r.Length, MaxSlice)
 	}
-	for _, x := range b[52:RequestSize] {
-		if x != 0 {
+	for i, x := range b[52:RequestSize] {
+		if x > 1 || i > 0 && x != 0 {
 			return fmt.Errorf("%w: reserved bytes are in use", ErrFrame)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/transport/regionkit"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
@@ -42,10 +43,11 @@ const (
 	Done   Type = 4 // answers a Write: the bytes are in place
 	Error  Type = 5 // answers either: nothing will be touched for it any more
 	GoAway Type = 6 // the sender closes the connection for the stated reason
+	Grant  Type = 7 // what the requests after it in the batch show, up to the next one; no payload
 )
 
 // Header is the fixed part of a frame. Region, Token and Offset are those of a request, Reason,
-// Class and Code those of Error and GoAway.
+// Class and Code those of Error and GoAway. A Grant uses the fields from ID to Sum for its bytes.
 type Header struct {
 	Type   Type
 	Follow uint16 // headers of the same batch after this one
@@ -58,6 +60,27 @@ type Header struct {
 	Length uint32
 	Sum    uint32 // CRC32C of the payload where checksums were agreed on, else 0
 	Code   errs.Code
+}
+
+// GrantHeader returns the header that carries a grant. A peer that does not know the type has no memory for which a master
+// makes grants, so that it never gets one.
+func GrantHeader(g *transport.Grant) Header {
+	le := binary.LittleEndian
+	return Header{
+		Type: Grant, ID: le.Uint64(g[0:]), Region: le.Uint64(g[8:]), Token: regionkit.Token(g[16:32]),
+		Offset: le.Uint64(g[32:]), Length: le.Uint32(g[40:]), Sum: le.Uint32(g[44:]),
+	}
+}
+
+// Grant returns what a header of type Grant carries.
+func (h *Header) Grant(g *transport.Grant) {
+	le := binary.LittleEndian
+	le.PutUint64(g[0:], h.ID)
+	le.PutUint64(g[8:], h.Region)
+	copy(g[16:32], h.Token[:])
+	le.PutUint64(g[32:], h.Offset)
+	le.PutUint32(g[40:], h.Length)
+	le.PutUint32(g[44:], h.Sum)
 }
 
 // Checksum returns the CRC32C of b.
@@ -110,7 +133,7 @@ func (h *Header) Decode(b []byte) error {
 		Sum:    le.Uint32(b[52:]),
 		Code:   errs.Code(int32(le.Uint32(b[56:]))),
 	}
-	if h.Type < Read || h.Type > GoAway {
+	if h.Type < Read || h.Type > Grant {
 		return fmt.Errorf("%w: unknown type %d", ErrFrame, h.Type)
 	}
 	if h.Follow >= MaxBatch {

@@ -7,7 +7,7 @@ import (
 )
 
 // Reason is why a peer refused a request or a connection. The first numbers, to ReasonDraining, are
-// those of regionkit.Refusal.
+// those of regionkit.Refusal, as are those from ReasonWriteEnded on, in their order.
 type Reason uint8
 
 // The reasons of a refusal. ReasonNone is no refusal.
@@ -27,13 +27,16 @@ const (
 	ReasonBusy
 	ReasonStopping
 	ReasonWriteEnded
+	ReasonGrantMissing
+	ReasonGrantWrong
+	ReasonGrantOver
 	NumReasons
 )
 
 // ReasonOf returns the reason for what the table of regions says.
 func ReasonOf(why regionkit.Refusal) Reason {
-	if why == regionkit.WriteEnded {
-		return ReasonWriteEnded
+	if why >= regionkit.WriteEnded {
+		return Reason(why-regionkit.WriteEnded) + ReasonWriteEnded
 	}
 	return Reason(why)
 }
@@ -54,6 +57,9 @@ var Refusals = []transportkit.Refusal{
 	ReasonBusy:          transportkit.Busy,
 	ReasonStopping:      transportkit.Stopping,
 	ReasonWriteEnded:    transportkit.WriteEnded,
+	ReasonGrantMissing:  transportkit.GrantMissing,
+	ReasonGrantWrong:    transportkit.GrantWrong,
+	ReasonGrantOver:     transportkit.GrantOver,
 }
 
 // Info returns how callers see the reason.

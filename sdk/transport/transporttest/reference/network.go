@@ -47,7 +47,7 @@ const window = 256 << 10
 func (n *Network) Factory() transport.Factory {
 	m := plugin.Manifest{
 		Format: 1, ID: plugin.ID{Kind: plugin.KindTransport, Name: "reference"}, Version: "1.0.0", API: transport.API(),
-		Summary: "Copies between nodes of one process", Stability: plugin.Stable, Capabilities: []plugin.Capability{transport.CapGuard},
+		Summary: "Copies between nodes of one process", Stability: plugin.Stable, Capabilities: []plugin.Capability{transport.CapGuard, transport.CapGrants},
 	}
 	return transport.Define(m, func() *Config { return &Config{Window: window} }, func(c *Config) (transport.Transport, error) {
 		return &node{net: n, cfg: *c}, nil

@@ -82,6 +82,11 @@ func (p *path) carryOut(o *transport.Op, peer *node) (sum uint32, err error) {
 	case o.Kind == transport.Write && r.Access&transport.AccessRemoteWrite == 0:
 		return 0, permanent("the region is not open for writing")
 	}
+	if g := r.Grants; g != nil {
+		if v := g.Check(o.Grant.Grant(), transport.Subject{}, o.Kind, o.Offset, uint64(len(o.Local))); v != transport.GrantGood {
+			return 0, refused(v)
+		}
+	}
 	dst, src := o.Local, r.Mem[o.Offset:][:len(o.Local)]
 	if o.Kind == transport.Write {
 		if g := r.Guard; g != nil {
@@ -101,6 +106,15 @@ func (p *path) carryOut(o *transport.Op, peer *node) (sum uint32, err error) {
 		crc32c.SumGrains(g.Sums, dst, g.Lead, g.Size)
 	}
 	return sum, nil
+}
+
+// refused is the error of what the grants of a region do not allow.
+func refused(v transport.Verdict) error {
+	code := errs.IllegalClient
+	if v == transport.GrantOver {
+		code = errs.LeaseExpired
+	}
+	return errs.WithClass(errs.ClassPermanent, "transfer", errs.New(code, "", "the grants of the region refuse it"))
 }
 
 // copying implements transport.Writer. Its writes end soon anyway.

@@ -149,6 +149,8 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 			switch {
 			case quarantined && it.Owner == Caller, ctx.Err() != nil && res.Err != nil:
 				it.Err = errs.Wrap(errs.TransferFail, "store: get "+store.Quote(it.Key), res.Err)
+			case errs.Is(res.Err, errs.LeaseExpired): // The node says so.
+				late = append(late, it)
 			case !res.Done.Add(slept).Before(r.leases.Until(it.lease, it.replica(), it.expires)):
 				late = append(late, it)
 			case errors.Is(res.Err, transfer.ErrStalled):

@@ -35,6 +35,7 @@ func (h *Held) renewed(o *model.Object, asked, answered time.Time) bool {
 	}
 	if h.why = nil; asked.After(h.asked) {
 		grains := h.object.Grains
+		o.Renew(&h.object)
 		if h.object, h.asked = *o, asked; len(o.Grains) == 0 {
 			h.object.Grains = grains // A renewal does not ask for them.
 		}
@@ -63,7 +64,7 @@ func sameValue(a, b *model.Object, inTime bool) bool {
 // hasReplica reports whether a replica is one of an object's.
 func hasReplica(o *model.Object, r *model.Replica) bool {
 	for i := range o.Replicas {
-		if o.Replicas[i].ID == r.ID && o.Replicas[i].Part == r.Part {
+		if o.Replicas[i].ID == r.ID && o.Replicas[i].SamePlace(r.Part) {
 			return true
 		}
 	}

@@ -652,7 +652,11 @@ type LedgerState struct {
 	// What keeps the segment beyond the life of the node's process, for people.
 	Keeper string `protobuf:"bytes,8,opt,name=keeper,proto3" json:"keeper,omitempty"`
 	// Of a storage tier, the size in bytes of the largest object that it keeps, 0 for one that the node does not know.
-	Largest       uint64 `protobuf:"varint,9,opt,name=largest,proto3" json:"largest,omitempty"`
+	Largest uint64 `protobuf:"varint,9,opt,name=largest,proto3" json:"largest,omitempty"`
+	// The key with which this master makes grants for the segment, 32 bytes, and its number at the node; absent where the node
+	// asks for no grants.
+	GrantNumber   uint32 `protobuf:"varint,10,opt,name=grant_number,json=grantNumber,proto3" json:"grant_number,omitempty"`
+	GrantKey      []byte `protobuf:"bytes,11,opt,name=grant_key,json=grantKey,proto3" json:"grant_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,6 +752,20 @@ func (x *LedgerState) GetLargest() uint64 {
 		return x.Largest
 	}
 	return 0
+}
+
+func (x *LedgerState) GetGrantNumber() uint32 {
+	if x != nil {
+		return x.GrantNumber
+	}
+	return 0
+}
+
+func (x *LedgerState) GetGrantKey() []byte {
+	if x != nil {
+		return x.GrantKey
+	}
+	return nil
 }
 
 type AttachRequest struct {
@@ -878,7 +896,10 @@ type AttachResponse struct {
 	// How long readers may rely on what this master tells them, in milliseconds.
 	LeaseMs uint64 `protobuf:"varint,1,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// One for each ledger of the request.
-	Ledgers       []*LedgerGrant `protobuf:"bytes,2,rep,name=ledgers,proto3" json:"ledgers,omitempty"`
+	Ledgers []*LedgerGrant `protobuf:"bytes,2,rep,name=ledgers,proto3" json:"ledgers,omitempty"`
+	Clock   *Clock         `protobuf:"bytes,3,opt,name=clock,proto3" json:"clock,omitempty"`
+	// How long a put may write, in milliseconds.
+	WriteMs       uint64 `protobuf:"varint,4,opt,name=write_ms,json=writeMs,proto3" json:"write_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -927,6 +948,74 @@ func (x *AttachResponse) GetLedgers() []*LedgerGrant {
 	return nil
 }
 
+func (x *AttachResponse) GetClock() *Clock {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+func (x *AttachResponse) GetWriteMs() uint64 {
+	if x != nil {
+		return x.WriteMs
+	}
+	return 0
+}
+
+// Clock is what the clock of a master shows, by which grants end.
+type Clock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Differs for every start of a master.
+	Id            uint64 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	ShownUs       uint64 `protobuf:"varint,2,opt,name=shown_us,json=shownUs,proto3" json:"shown_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clock) Reset() {
+	*x = Clock{}
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clock) ProtoMessage() {}
+
+func (x *Clock) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clock.ProtoReflect.Descriptor instead.
+func (*Clock) Descriptor() ([]byte, []int) {
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Clock) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Clock) GetShownUs() uint64 {
+	if x != nil {
+		return x.ShownUs
+	}
+	return 0
+}
+
 type ReportRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Client  *UUID                  `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
@@ -947,7 +1036,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1048,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[15]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1061,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{15}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReportRequest) GetClient() *UUID {
@@ -1039,7 +1128,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1140,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[16]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1153,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{16}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
 }
 
 type LedgerAck struct {
@@ -1078,7 +1167,7 @@ type LedgerAck struct {
 
 func (x *LedgerAck) Reset() {
 	*x = LedgerAck{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1179,7 @@ func (x *LedgerAck) String() string {
 func (*LedgerAck) ProtoMessage() {}
 
 func (x *LedgerAck) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[17]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1192,7 @@ func (x *LedgerAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAck.ProtoReflect.Descriptor instead.
 func (*LedgerAck) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{17}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LedgerAck) GetSegment() *UUID {
@@ -1139,7 +1228,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1240,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[18]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1253,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{18}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PullRequest) GetClient() *UUID {
@@ -1198,7 +1287,7 @@ type LedgerBatch struct {
 
 func (x *LedgerBatch) Reset() {
 	*x = LedgerBatch{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1299,7 @@ func (x *LedgerBatch) String() string {
 func (*LedgerBatch) ProtoMessage() {}
 
 func (x *LedgerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[19]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1312,7 @@ func (x *LedgerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBatch.ProtoReflect.Descriptor instead.
 func (*LedgerBatch) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{19}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LedgerBatch) GetSegment() *UUID {
@@ -1252,7 +1341,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1353,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[20]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1366,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{20}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PullResponse) GetRound() uint64 {
@@ -1311,7 +1400,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1412,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[21]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1425,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FollowRequest) GetAddress() string {
@@ -1354,7 +1443,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1455,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[22]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1468,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
 }
 
 type UnmountSegmentRequest struct {
@@ -1394,7 +1483,7 @@ type UnmountSegmentRequest struct {
 
 func (x *UnmountSegmentRequest) Reset() {
 	*x = UnmountSegmentRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1495,7 @@ func (x *UnmountSegmentRequest) String() string {
 func (*UnmountSegmentRequest) ProtoMessage() {}
 
 func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[23]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1508,7 @@ func (x *UnmountSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentRequest.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UnmountSegmentRequest) GetClient() *UUID {
@@ -1451,7 +1540,7 @@ type UnmountSegmentResponse struct {
 
 func (x *UnmountSegmentResponse) Reset() {
 	*x = UnmountSegmentResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1552,7 @@ func (x *UnmountSegmentResponse) String() string {
 func (*UnmountSegmentResponse) ProtoMessage() {}
 
 func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[24]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1565,7 @@ func (x *UnmountSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnmountSegmentResponse.ProtoReflect.Descriptor instead.
 func (*UnmountSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
 }
 
 type PingRequest struct {
@@ -1494,7 +1583,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1595,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[25]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1608,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PingRequest) GetClient() *UUID {
@@ -1564,7 +1653,7 @@ type PeerReport struct {
 
 func (x *PeerReport) Reset() {
 	*x = PeerReport{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1665,7 @@ func (x *PeerReport) String() string {
 func (*PeerReport) ProtoMessage() {}
 
 func (x *PeerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[26]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1678,7 @@ func (x *PeerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerReport.ProtoReflect.Descriptor instead.
 func (*PeerReport) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PeerReport) GetEndpoint() string {
@@ -1636,13 +1725,14 @@ type PingResponse struct {
 	Epoch uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Absent: the master takes no segments that are storage tiers.
 	Tiers         *TierPolicy `protobuf:"bytes,4,opt,name=tiers,proto3" json:"tiers,omitempty"`
+	Clock         *Clock      `protobuf:"bytes,5,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1744,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[27]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1757,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PingResponse) GetStatus() int32 {
@@ -1698,6 +1788,13 @@ func (x *PingResponse) GetTiers() *TierPolicy {
 	return nil
 }
 
+func (x *PingResponse) GetClock() *Clock {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
 // TierPolicy says how nodes use their storage tiers.
 type TierPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1721,7 +1818,7 @@ type TierPolicy struct {
 
 func (x *TierPolicy) Reset() {
 	*x = TierPolicy{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1830,7 @@ func (x *TierPolicy) String() string {
 func (*TierPolicy) ProtoMessage() {}
 
 func (x *TierPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[28]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1843,7 @@ func (x *TierPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPolicy.ProtoReflect.Descriptor instead.
 func (*TierPolicy) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TierPolicy) GetPromoteAt() uint32 {
@@ -1806,7 +1903,7 @@ type SegmentsRequest struct {
 
 func (x *SegmentsRequest) Reset() {
 	*x = SegmentsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1915,7 @@ func (x *SegmentsRequest) String() string {
 func (*SegmentsRequest) ProtoMessage() {}
 
 func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[29]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1928,7 @@ func (x *SegmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsRequest.ProtoReflect.Descriptor instead.
 func (*SegmentsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
 }
 
 // SegmentInfo is a segment as the master sees it.
@@ -1860,7 +1957,7 @@ type SegmentInfo struct {
 
 func (x *SegmentInfo) Reset() {
 	*x = SegmentInfo{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1969,7 @@ func (x *SegmentInfo) String() string {
 func (*SegmentInfo) ProtoMessage() {}
 
 func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[30]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1982,7 @@ func (x *SegmentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentInfo.ProtoReflect.Descriptor instead.
 func (*SegmentInfo) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SegmentInfo) GetSegment() *Segment {
@@ -1974,7 +2071,7 @@ type SegmentsResponse struct {
 
 func (x *SegmentsResponse) Reset() {
 	*x = SegmentsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2083,7 @@ func (x *SegmentsResponse) String() string {
 func (*SegmentsResponse) ProtoMessage() {}
 
 func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[31]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2096,7 @@ func (x *SegmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsResponse.ProtoReflect.Descriptor instead.
 func (*SegmentsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SegmentsResponse) GetSegments() []*SegmentInfo {
@@ -2019,7 +2116,7 @@ type ExistRequest struct {
 
 func (x *ExistRequest) Reset() {
 	*x = ExistRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2128,7 @@ func (x *ExistRequest) String() string {
 func (*ExistRequest) ProtoMessage() {}
 
 func (x *ExistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[32]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2141,7 @@ func (x *ExistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistRequest.ProtoReflect.Descriptor instead.
 func (*ExistRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ExistRequest) GetKeys() [][]byte {
@@ -2071,7 +2168,7 @@ type ExistResponse struct {
 
 func (x *ExistResponse) Reset() {
 	*x = ExistResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2180,7 @@ func (x *ExistResponse) String() string {
 func (*ExistResponse) ProtoMessage() {}
 
 func (x *ExistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[33]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2193,7 @@ func (x *ExistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExistResponse.ProtoReflect.Descriptor instead.
 func (*ExistResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExistResponse) GetExist() []bool {
@@ -2126,7 +2223,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2235,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[34]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2248,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{34}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Place) GetSegment() *UUID {
@@ -2193,17 +2290,19 @@ type Replicas struct {
 	// One entry a row, item after item.
 	Ids []uint64 `protobuf:"varint,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
 	// Index into places.
-	Place         []uint32 `protobuf:"varint,4,rep,packed,name=place,proto3" json:"place,omitempty"`
-	Addresses     []uint64 `protobuf:"fixed64,5,rep,packed,name=addresses,proto3" json:"addresses,omitempty"`
-	Sizes         []uint64 `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	Statuses      []int32  `protobuf:"varint,7,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`
+	Place     []uint32 `protobuf:"varint,4,rep,packed,name=place,proto3" json:"place,omitempty"`
+	Addresses []uint64 `protobuf:"fixed64,5,rep,packed,name=addresses,proto3" json:"addresses,omitempty"`
+	Sizes     []uint64 `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	Statuses  []int32  `protobuf:"varint,7,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`
+	// One grant of 48 bytes a row, zeros for none; absent where no row has one.
+	Grants        []byte `protobuf:"bytes,8,opt,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Replicas) Reset() {
 	*x = Replicas{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2314,7 @@ func (x *Replicas) String() string {
 func (*Replicas) ProtoMessage() {}
 
 func (x *Replicas) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[35]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2327,7 @@ func (x *Replicas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replicas.ProtoReflect.Descriptor instead.
 func (*Replicas) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{35}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Replicas) GetPlaces() []*Place {
@@ -2280,6 +2379,13 @@ func (x *Replicas) GetStatuses() []int32 {
 	return nil
 }
 
+func (x *Replicas) GetGrants() []byte {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
 type GetReplicasRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Keys   [][]byte               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
@@ -2292,7 +2398,7 @@ type GetReplicasRequest struct {
 
 func (x *GetReplicasRequest) Reset() {
 	*x = GetReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2410,7 @@ func (x *GetReplicasRequest) String() string {
 func (*GetReplicasRequest) ProtoMessage() {}
 
 func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[36]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2423,7 @@ func (x *GetReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{36}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetReplicasRequest) GetKeys() [][]byte {
@@ -2363,7 +2469,7 @@ type GetReplicasResponse struct {
 
 func (x *GetReplicasResponse) Reset() {
 	*x = GetReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2481,7 @@ func (x *GetReplicasResponse) String() string {
 func (*GetReplicasResponse) ProtoMessage() {}
 
 func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[37]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2494,7 @@ func (x *GetReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{37}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetReplicasResponse) GetReplicas() *Replicas {
@@ -2467,7 +2573,7 @@ type ReplicateConfig struct {
 
 func (x *ReplicateConfig) Reset() {
 	*x = ReplicateConfig{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2585,7 @@ func (x *ReplicateConfig) String() string {
 func (*ReplicateConfig) ProtoMessage() {}
 
 func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[38]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2598,7 @@ func (x *ReplicateConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicateConfig.ProtoReflect.Descriptor instead.
 func (*ReplicateConfig) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{38}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReplicateConfig) GetReplicaNum() uint32 {
@@ -2572,7 +2678,7 @@ type PutStartRequest struct {
 
 func (x *PutStartRequest) Reset() {
 	*x = PutStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2690,7 @@ func (x *PutStartRequest) String() string {
 func (*PutStartRequest) ProtoMessage() {}
 
 func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[39]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2703,7 @@ func (x *PutStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartRequest.ProtoReflect.Descriptor instead.
 func (*PutStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{39}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutStartRequest) GetCaller() *Caller {
@@ -2645,7 +2751,7 @@ type PutStartResponse struct {
 
 func (x *PutStartResponse) Reset() {
 	*x = PutStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +2763,7 @@ func (x *PutStartResponse) String() string {
 func (*PutStartResponse) ProtoMessage() {}
 
 func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[40]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +2776,7 @@ func (x *PutStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutStartResponse.ProtoReflect.Descriptor instead.
 func (*PutStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{40}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PutStartResponse) GetReplicas() *Replicas {
@@ -2706,7 +2812,7 @@ type PutEndRequest struct {
 
 func (x *PutEndRequest) Reset() {
 	*x = PutEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2824,7 @@ func (x *PutEndRequest) String() string {
 func (*PutEndRequest) ProtoMessage() {}
 
 func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[41]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2837,7 @@ func (x *PutEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndRequest.ProtoReflect.Descriptor instead.
 func (*PutEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{41}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PutEndRequest) GetCaller() *Caller {
@@ -2792,7 +2898,7 @@ type PutEndResponse struct {
 
 func (x *PutEndResponse) Reset() {
 	*x = PutEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2910,7 @@ func (x *PutEndResponse) String() string {
 func (*PutEndResponse) ProtoMessage() {}
 
 func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[42]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +2923,7 @@ func (x *PutEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutEndResponse.ProtoReflect.Descriptor instead.
 func (*PutEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{42}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PutEndResponse) GetErrors() []*ItemError {
@@ -2844,7 +2950,7 @@ type PutRevokeRequest struct {
 
 func (x *PutRevokeRequest) Reset() {
 	*x = PutRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +2962,7 @@ func (x *PutRevokeRequest) String() string {
 func (*PutRevokeRequest) ProtoMessage() {}
 
 func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[43]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +2975,7 @@ func (x *PutRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeRequest.ProtoReflect.Descriptor instead.
 func (*PutRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{43}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutRevokeRequest) GetCaller() *Caller {
@@ -2919,7 +3025,7 @@ type PutRevokeResponse struct {
 
 func (x *PutRevokeResponse) Reset() {
 	*x = PutRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3037,7 @@ func (x *PutRevokeResponse) String() string {
 func (*PutRevokeResponse) ProtoMessage() {}
 
 func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[44]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3050,7 @@ func (x *PutRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRevokeResponse.ProtoReflect.Descriptor instead.
 func (*PutRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{44}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutRevokeResponse) GetErrors() []*ItemError {
@@ -2972,7 +3078,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3090,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[45]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3103,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{45}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveRequest) GetKeys() [][]byte {
@@ -3030,7 +3136,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3148,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[46]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3161,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{46}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveResponse) GetErrors() []*ItemError {
@@ -3076,7 +3182,7 @@ type RemoveByRegexRequest struct {
 
 func (x *RemoveByRegexRequest) Reset() {
 	*x = RemoveByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3194,7 @@ func (x *RemoveByRegexRequest) String() string {
 func (*RemoveByRegexRequest) ProtoMessage() {}
 
 func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[47]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3207,7 @@ func (x *RemoveByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexRequest.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{47}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RemoveByRegexRequest) GetExpression() []byte {
@@ -3134,7 +3240,7 @@ type RemoveByRegexResponse struct {
 
 func (x *RemoveByRegexResponse) Reset() {
 	*x = RemoveByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3252,7 @@ func (x *RemoveByRegexResponse) String() string {
 func (*RemoveByRegexResponse) ProtoMessage() {}
 
 func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[48]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3265,7 @@ func (x *RemoveByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveByRegexResponse.ProtoReflect.Descriptor instead.
 func (*RemoveByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{48}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RemoveByRegexResponse) GetRemoved() uint64 {
@@ -3180,7 +3286,7 @@ type RemoveAllRequest struct {
 
 func (x *RemoveAllRequest) Reset() {
 	*x = RemoveAllRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3192,7 +3298,7 @@ func (x *RemoveAllRequest) String() string {
 func (*RemoveAllRequest) ProtoMessage() {}
 
 func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[49]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3205,7 +3311,7 @@ func (x *RemoveAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAllRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{49}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RemoveAllRequest) GetForce() bool {
@@ -3231,7 +3337,7 @@ type RemoveAllResponse struct {
 
 func (x *RemoveAllResponse) Reset() {
 	*x = RemoveAllResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3349,7 @@ func (x *RemoveAllResponse) String() string {
 func (*RemoveAllResponse) ProtoMessage() {}
 
 func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[50]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3362,7 @@ func (x *RemoveAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAllResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAllResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{50}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RemoveAllResponse) GetRemoved() uint64 {
@@ -3280,7 +3386,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3398,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[51]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3411,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{51}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListKeysRequest) GetExpression() []byte {
@@ -3347,7 +3453,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3465,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[52]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3478,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{52}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListKeysResponse) GetKeys() [][]byte {
@@ -3402,7 +3508,7 @@ type GetReplicasByRegexRequest struct {
 
 func (x *GetReplicasByRegexRequest) Reset() {
 	*x = GetReplicasByRegexRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3520,7 @@ func (x *GetReplicasByRegexRequest) String() string {
 func (*GetReplicasByRegexRequest) ProtoMessage() {}
 
 func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[53]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3533,7 @@ func (x *GetReplicasByRegexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexRequest.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{53}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetReplicasByRegexRequest) GetCaller() *Caller {
@@ -3470,7 +3576,7 @@ type GetReplicasByRegexResponse struct {
 
 func (x *GetReplicasByRegexResponse) Reset() {
 	*x = GetReplicasByRegexResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3588,7 @@ func (x *GetReplicasByRegexResponse) String() string {
 func (*GetReplicasByRegexResponse) ProtoMessage() {}
 
 func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[54]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3601,7 @@ func (x *GetReplicasByRegexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplicasByRegexResponse.ProtoReflect.Descriptor instead.
 func (*GetReplicasByRegexResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{54}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetReplicasByRegexResponse) GetKeys() [][]byte {
@@ -3533,7 +3639,7 @@ type ClearReplicasRequest struct {
 
 func (x *ClearReplicasRequest) Reset() {
 	*x = ClearReplicasRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +3651,7 @@ func (x *ClearReplicasRequest) String() string {
 func (*ClearReplicasRequest) ProtoMessage() {}
 
 func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[55]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +3664,7 @@ func (x *ClearReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ClearReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{55}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClearReplicasRequest) GetCaller() *Caller {
@@ -3598,7 +3704,7 @@ type ClearReplicasResponse struct {
 
 func (x *ClearReplicasResponse) Reset() {
 	*x = ClearReplicasResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3610,7 +3716,7 @@ func (x *ClearReplicasResponse) String() string {
 func (*ClearReplicasResponse) ProtoMessage() {}
 
 func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[56]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3623,7 +3729,7 @@ func (x *ClearReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ClearReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{56}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ClearReplicasResponse) GetCleared() [][]byte {
@@ -3643,7 +3749,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3761,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[57]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3774,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{57}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WhyRequest) GetCaller() *Caller {
@@ -3712,7 +3818,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3830,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[58]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3843,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{58}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WhyResponse) GetFate() int32 {
@@ -3881,7 +3987,7 @@ type CopyStartRequest struct {
 
 func (x *CopyStartRequest) Reset() {
 	*x = CopyStartRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3893,7 +3999,7 @@ func (x *CopyStartRequest) String() string {
 func (*CopyStartRequest) ProtoMessage() {}
 
 func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[59]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3906,7 +4012,7 @@ func (x *CopyStartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartRequest.ProtoReflect.Descriptor instead.
 func (*CopyStartRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{59}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CopyStartRequest) GetCaller() *Caller {
@@ -3956,7 +4062,7 @@ type CopyStartResponse struct {
 
 func (x *CopyStartResponse) Reset() {
 	*x = CopyStartResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3968,7 +4074,7 @@ func (x *CopyStartResponse) String() string {
 func (*CopyStartResponse) ProtoMessage() {}
 
 func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[60]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3981,7 +4087,7 @@ func (x *CopyStartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyStartResponse.ProtoReflect.Descriptor instead.
 func (*CopyStartResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{60}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CopyStartResponse) GetReplicas() *Replicas {
@@ -4016,7 +4122,7 @@ type CopyEndRequest struct {
 
 func (x *CopyEndRequest) Reset() {
 	*x = CopyEndRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4134,7 @@ func (x *CopyEndRequest) String() string {
 func (*CopyEndRequest) ProtoMessage() {}
 
 func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[61]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4147,7 @@ func (x *CopyEndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndRequest.ProtoReflect.Descriptor instead.
 func (*CopyEndRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{61}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CopyEndRequest) GetCaller() *Caller {
@@ -4073,7 +4179,7 @@ type CopyEndResponse struct {
 
 func (x *CopyEndResponse) Reset() {
 	*x = CopyEndResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4191,7 @@ func (x *CopyEndResponse) String() string {
 func (*CopyEndResponse) ProtoMessage() {}
 
 func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[62]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4204,7 @@ func (x *CopyEndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyEndResponse.ProtoReflect.Descriptor instead.
 func (*CopyEndResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{62}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
 }
 
 type CopyRevokeRequest struct {
@@ -4112,7 +4218,7 @@ type CopyRevokeRequest struct {
 
 func (x *CopyRevokeRequest) Reset() {
 	*x = CopyRevokeRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4124,7 +4230,7 @@ func (x *CopyRevokeRequest) String() string {
 func (*CopyRevokeRequest) ProtoMessage() {}
 
 func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[63]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4137,7 +4243,7 @@ func (x *CopyRevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeRequest.ProtoReflect.Descriptor instead.
 func (*CopyRevokeRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{63}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CopyRevokeRequest) GetCaller() *Caller {
@@ -4169,7 +4275,7 @@ type CopyRevokeResponse struct {
 
 func (x *CopyRevokeResponse) Reset() {
 	*x = CopyRevokeResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4287,7 @@ func (x *CopyRevokeResponse) String() string {
 func (*CopyRevokeResponse) ProtoMessage() {}
 
 func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[64]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4300,7 @@ func (x *CopyRevokeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRevokeResponse.ProtoReflect.Descriptor instead.
 func (*CopyRevokeResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{64}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
 }
 
 // TaskSpec is a copy or move for a client to carry out.
@@ -4211,7 +4317,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4223,7 +4329,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[65]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4236,7 +4342,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{65}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TaskSpec) GetKind() int32 {
@@ -4284,7 +4390,7 @@ type CreateTaskRequest struct {
 
 func (x *CreateTaskRequest) Reset() {
 	*x = CreateTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4402,7 @@ func (x *CreateTaskRequest) String() string {
 func (*CreateTaskRequest) ProtoMessage() {}
 
 func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[66]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4415,7 @@ func (x *CreateTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskRequest.ProtoReflect.Descriptor instead.
 func (*CreateTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{66}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateTaskRequest) GetCaller() *Caller {
@@ -4335,7 +4441,7 @@ type CreateTaskResponse struct {
 
 func (x *CreateTaskResponse) Reset() {
 	*x = CreateTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4347,7 +4453,7 @@ func (x *CreateTaskResponse) String() string {
 func (*CreateTaskResponse) ProtoMessage() {}
 
 func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[67]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4360,7 +4466,7 @@ func (x *CreateTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTaskResponse.ProtoReflect.Descriptor instead.
 func (*CreateTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{67}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CreateTaskResponse) GetId() *UUID {
@@ -4379,7 +4485,7 @@ type QueryTaskRequest struct {
 
 func (x *QueryTaskRequest) Reset() {
 	*x = QueryTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +4497,7 @@ func (x *QueryTaskRequest) String() string {
 func (*QueryTaskRequest) ProtoMessage() {}
 
 func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[68]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +4510,7 @@ func (x *QueryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskRequest.ProtoReflect.Descriptor instead.
 func (*QueryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{68}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *QueryTaskRequest) GetId() *UUID {
@@ -4429,7 +4535,7 @@ type QueryTaskResponse struct {
 
 func (x *QueryTaskResponse) Reset() {
 	*x = QueryTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4441,7 +4547,7 @@ func (x *QueryTaskResponse) String() string {
 func (*QueryTaskResponse) ProtoMessage() {}
 
 func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[69]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4454,7 +4560,7 @@ func (x *QueryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryTaskResponse.ProtoReflect.Descriptor instead.
 func (*QueryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{69}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *QueryTaskResponse) GetSpec() *TaskSpec {
@@ -4509,7 +4615,7 @@ type FetchTasksRequest struct {
 
 func (x *FetchTasksRequest) Reset() {
 	*x = FetchTasksRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4521,7 +4627,7 @@ func (x *FetchTasksRequest) String() string {
 func (*FetchTasksRequest) ProtoMessage() {}
 
 func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[70]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4534,7 +4640,7 @@ func (x *FetchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksRequest.ProtoReflect.Descriptor instead.
 func (*FetchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{70}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *FetchTasksRequest) GetCaller() *Caller {
@@ -4560,7 +4666,7 @@ type FetchTasksResponse struct {
 
 func (x *FetchTasksResponse) Reset() {
 	*x = FetchTasksResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +4678,7 @@ func (x *FetchTasksResponse) String() string {
 func (*FetchTasksResponse) ProtoMessage() {}
 
 func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[71]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +4691,7 @@ func (x *FetchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchTasksResponse.ProtoReflect.Descriptor instead.
 func (*FetchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{71}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *FetchTasksResponse) GetTasks() []*Assignment {
@@ -4607,7 +4713,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4725,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[72]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4738,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{72}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Assignment) GetId() *UUID {
@@ -4675,7 +4781,7 @@ type CompleteTaskRequest struct {
 
 func (x *CompleteTaskRequest) Reset() {
 	*x = CompleteTaskRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4793,7 @@ func (x *CompleteTaskRequest) String() string {
 func (*CompleteTaskRequest) ProtoMessage() {}
 
 func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[73]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4806,7 @@ func (x *CompleteTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTaskRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{73}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CompleteTaskRequest) GetCaller() *Caller {
@@ -4739,7 +4845,7 @@ type CompleteTaskResponse struct {
 
 func (x *CompleteTaskResponse) Reset() {
 	*x = CompleteTaskResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4751,7 +4857,7 @@ func (x *CompleteTaskResponse) String() string {
 func (*CompleteTaskResponse) ProtoMessage() {}
 
 func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[74]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4764,7 +4870,7 @@ func (x *CompleteTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTaskResponse.ProtoReflect.Descriptor instead.
 func (*CompleteTaskResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{74}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{75}
 }
 
 type QueryHostsRequest struct {
@@ -4776,7 +4882,7 @@ type QueryHostsRequest struct {
 
 func (x *QueryHostsRequest) Reset() {
 	*x = QueryHostsRequest{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4788,7 +4894,7 @@ func (x *QueryHostsRequest) String() string {
 func (*QueryHostsRequest) ProtoMessage() {}
 
 func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[75]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4801,7 +4907,7 @@ func (x *QueryHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsRequest.ProtoReflect.Descriptor instead.
 func (*QueryHostsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{75}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *QueryHostsRequest) GetClients() []*UUID {
@@ -4821,7 +4927,7 @@ type QueryHostsResponse struct {
 
 func (x *QueryHostsResponse) Reset() {
 	*x = QueryHostsResponse{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4833,7 +4939,7 @@ func (x *QueryHostsResponse) String() string {
 func (*QueryHostsResponse) ProtoMessage() {}
 
 func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[76]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4846,7 +4952,7 @@ func (x *QueryHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryHostsResponse.ProtoReflect.Descriptor instead.
 func (*QueryHostsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{76}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *QueryHostsResponse) GetClients() []*ClientHosts {
@@ -4866,7 +4972,7 @@ type ClientHosts struct {
 
 func (x *ClientHosts) Reset() {
 	*x = ClientHosts{}
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4878,7 +4984,7 @@ func (x *ClientHosts) String() string {
 func (*ClientHosts) ProtoMessage() {}
 
 func (x *ClientHosts) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_master_v1_master_proto_msgTypes[77]
+	mi := &file_mooncake_master_v1_master_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4891,7 +4997,7 @@ func (x *ClientHosts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientHosts.ProtoReflect.Descriptor instead.
 func (*ClientHosts) Descriptor() ([]byte, []int) {
-	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{77}
+	return file_mooncake_master_v1_master_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClientHosts) GetClient() *UUID {
@@ -4947,7 +5053,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x16RemountSegmentsRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x127\n" +
 	"\bsegments\x18\x02 \x03(\v2\x1b.mooncake.master.v1.SegmentR\bsegments\"\x19\n" +
-	"\x17RemountSegmentsResponse\"\xfb\x01\n" +
+	"\x17RemountSegmentsResponse\"\xc0\x02\n" +
 	"\vLedgerState\x125\n" +
 	"\asegment\x18\x01 \x01(\v2\x1b.mooncake.master.v1.SegmentR\asegment\x12\x14\n" +
 	"\x05fence\x18\x02 \x01(\x04R\x05fence\x12\x10\n" +
@@ -4957,7 +5063,10 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04puts\x18\x06 \x01(\x04R\x04puts\x12\x16\n" +
 	"\x06layout\x18\a \x01(\rR\x06layout\x12\x16\n" +
 	"\x06keeper\x18\b \x01(\tR\x06keeper\x12\x18\n" +
-	"\alargest\x18\t \x01(\x04R\alargest\"|\n" +
+	"\alargest\x18\t \x01(\x04R\alargest\x12!\n" +
+	"\fgrant_number\x18\n" +
+	" \x01(\rR\vgrantNumber\x12 \n" +
+	"\tgrant_key\x18\v \x01(\fB\x03\x80\x01\x01R\bgrantKey\"|\n" +
 	"\rAttachRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x129\n" +
 	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerStateR\aledgers\"e\n" +
@@ -4965,10 +5074,15 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\bR\x06resume\x12\x12\n" +
 	"\x04tail\x18\x03 \x01(\bR\x04tail\x12\x14\n" +
-	"\x05since\x18\x04 \x01(\x04R\x05since\"f\n" +
+	"\x05since\x18\x04 \x01(\x04R\x05since\"\xb2\x01\n" +
 	"\x0eAttachResponse\x12\x19\n" +
 	"\blease_ms\x18\x01 \x01(\x04R\aleaseMs\x129\n" +
-	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerGrantR\aledgers\"\xf1\x01\n" +
+	"\aledgers\x18\x02 \x03(\v2\x1f.mooncake.master.v1.LedgerGrantR\aledgers\x12/\n" +
+	"\x05clock\x18\x03 \x01(\v2\x19.mooncake.master.v1.ClockR\x05clock\x12\x19\n" +
+	"\bwrite_ms\x18\x04 \x01(\x04R\awriteMs\"2\n" +
+	"\x05Clock\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x19\n" +
+	"\bshown_us\x18\x02 \x01(\x04R\ashownUs\"\xf1\x01\n" +
 	"\rReportRequest\x120\n" +
 	"\x06client\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\x06client\x122\n" +
 	"\asegment\x18\x02 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x14\n" +
@@ -5014,12 +5128,13 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\rR\x04done\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x14\n" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x17\n" +
-	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"\x95\x01\n" +
+	"\abusy_us\x18\x05 \x01(\x04R\x06busyUs\"\xc6\x01\n" +
 	"\fPingResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12!\n" +
 	"\fview_version\x18\x02 \x01(\x04R\vviewVersion\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x124\n" +
-	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\"\xcc\x01\n" +
+	"\x05tiers\x18\x04 \x01(\v2\x1e.mooncake.master.v1.TierPolicyR\x05tiers\x12/\n" +
+	"\x05clock\x18\x05 \x01(\v2\x19.mooncake.master.v1.ClockR\x05clock\"\xcc\x01\n" +
 	"\n" +
 	"TierPolicy\x12\x1d\n" +
 	"\n" +
@@ -5058,7 +5173,7 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\asegment\x18\x01 \x01(\v2\x18.mooncake.master.v1.UUIDR\asegment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\tR\bprotocol\"\xcd\x01\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\"\xe5\x01\n" +
 	"\bReplicas\x121\n" +
 	"\x06places\x18\x01 \x03(\v2\x19.mooncake.master.v1.PlaceR\x06places\x12\x16\n" +
 	"\x06counts\x18\x02 \x03(\rR\x06counts\x12\x10\n" +
@@ -5066,7 +5181,8 @@ const file_mooncake_master_v1_master_proto_rawDesc = "" +
 	"\x05place\x18\x04 \x03(\rR\x05place\x12\x1c\n" +
 	"\taddresses\x18\x05 \x03(\x06R\taddresses\x12\x14\n" +
 	"\x05sizes\x18\x06 \x03(\x04R\x05sizes\x12\x1a\n" +
-	"\bstatuses\x18\a \x03(\x05R\bstatuses\"t\n" +
+	"\bstatuses\x18\a \x03(\x05R\bstatuses\x12\x16\n" +
+	"\x06grants\x18\b \x01(\fR\x06grants\"t\n" +
 	"\x12GetReplicasRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\fR\x04keys\x122\n" +
 	"\x06caller\x18\x02 \x01(\v2\x1a.mooncake.master.v1.CallerR\x06caller\x12\x16\n" +
@@ -5309,7 +5425,7 @@ func file_mooncake_master_v1_master_proto_rawDescGZIP() []byte {
 	return file_mooncake_master_v1_master_proto_rawDescData
 }
 
-var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 78)
+var file_mooncake_master_v1_master_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*UUID)(nil),                       // 0: mooncake.master.v1.UUID
 	(*ItemError)(nil),                  // 1: mooncake.master.v1.ItemError
@@ -5326,73 +5442,74 @@ var file_mooncake_master_v1_master_proto_goTypes = []any{
 	(*AttachRequest)(nil),              // 12: mooncake.master.v1.AttachRequest
 	(*LedgerGrant)(nil),                // 13: mooncake.master.v1.LedgerGrant
 	(*AttachResponse)(nil),             // 14: mooncake.master.v1.AttachResponse
-	(*ReportRequest)(nil),              // 15: mooncake.master.v1.ReportRequest
-	(*ReportResponse)(nil),             // 16: mooncake.master.v1.ReportResponse
-	(*LedgerAck)(nil),                  // 17: mooncake.master.v1.LedgerAck
-	(*PullRequest)(nil),                // 18: mooncake.master.v1.PullRequest
-	(*LedgerBatch)(nil),                // 19: mooncake.master.v1.LedgerBatch
-	(*PullResponse)(nil),               // 20: mooncake.master.v1.PullResponse
-	(*FollowRequest)(nil),              // 21: mooncake.master.v1.FollowRequest
-	(*FollowResponse)(nil),             // 22: mooncake.master.v1.FollowResponse
-	(*UnmountSegmentRequest)(nil),      // 23: mooncake.master.v1.UnmountSegmentRequest
-	(*UnmountSegmentResponse)(nil),     // 24: mooncake.master.v1.UnmountSegmentResponse
-	(*PingRequest)(nil),                // 25: mooncake.master.v1.PingRequest
-	(*PeerReport)(nil),                 // 26: mooncake.master.v1.PeerReport
-	(*PingResponse)(nil),               // 27: mooncake.master.v1.PingResponse
-	(*TierPolicy)(nil),                 // 28: mooncake.master.v1.TierPolicy
-	(*SegmentsRequest)(nil),            // 29: mooncake.master.v1.SegmentsRequest
-	(*SegmentInfo)(nil),                // 30: mooncake.master.v1.SegmentInfo
-	(*SegmentsResponse)(nil),           // 31: mooncake.master.v1.SegmentsResponse
-	(*ExistRequest)(nil),               // 32: mooncake.master.v1.ExistRequest
-	(*ExistResponse)(nil),              // 33: mooncake.master.v1.ExistResponse
-	(*Place)(nil),                      // 34: mooncake.master.v1.Place
-	(*Replicas)(nil),                   // 35: mooncake.master.v1.Replicas
-	(*GetReplicasRequest)(nil),         // 36: mooncake.master.v1.GetReplicasRequest
-	(*GetReplicasResponse)(nil),        // 37: mooncake.master.v1.GetReplicasResponse
-	(*ReplicateConfig)(nil),            // 38: mooncake.master.v1.ReplicateConfig
-	(*PutStartRequest)(nil),            // 39: mooncake.master.v1.PutStartRequest
-	(*PutStartResponse)(nil),           // 40: mooncake.master.v1.PutStartResponse
-	(*PutEndRequest)(nil),              // 41: mooncake.master.v1.PutEndRequest
-	(*PutEndResponse)(nil),             // 42: mooncake.master.v1.PutEndResponse
-	(*PutRevokeRequest)(nil),           // 43: mooncake.master.v1.PutRevokeRequest
-	(*PutRevokeResponse)(nil),          // 44: mooncake.master.v1.PutRevokeResponse
-	(*RemoveRequest)(nil),              // 45: mooncake.master.v1.RemoveRequest
-	(*RemoveResponse)(nil),             // 46: mooncake.master.v1.RemoveResponse
-	(*RemoveByRegexRequest)(nil),       // 47: mooncake.master.v1.RemoveByRegexRequest
-	(*RemoveByRegexResponse)(nil),      // 48: mooncake.master.v1.RemoveByRegexResponse
-	(*RemoveAllRequest)(nil),           // 49: mooncake.master.v1.RemoveAllRequest
-	(*RemoveAllResponse)(nil),          // 50: mooncake.master.v1.RemoveAllResponse
-	(*ListKeysRequest)(nil),            // 51: mooncake.master.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),           // 52: mooncake.master.v1.ListKeysResponse
-	(*GetReplicasByRegexRequest)(nil),  // 53: mooncake.master.v1.GetReplicasByRegexRequest
-	(*GetReplicasByRegexResponse)(nil), // 54: mooncake.master.v1.GetReplicasByRegexResponse
-	(*ClearReplicasRequest)(nil),       // 55: mooncake.master.v1.ClearReplicasRequest
-	(*ClearReplicasResponse)(nil),      // 56: mooncake.master.v1.ClearReplicasResponse
-	(*WhyRequest)(nil),                 // 57: mooncake.master.v1.WhyRequest
-	(*WhyResponse)(nil),                // 58: mooncake.master.v1.WhyResponse
-	(*CopyStartRequest)(nil),           // 59: mooncake.master.v1.CopyStartRequest
-	(*CopyStartResponse)(nil),          // 60: mooncake.master.v1.CopyStartResponse
-	(*CopyEndRequest)(nil),             // 61: mooncake.master.v1.CopyEndRequest
-	(*CopyEndResponse)(nil),            // 62: mooncake.master.v1.CopyEndResponse
-	(*CopyRevokeRequest)(nil),          // 63: mooncake.master.v1.CopyRevokeRequest
-	(*CopyRevokeResponse)(nil),         // 64: mooncake.master.v1.CopyRevokeResponse
-	(*TaskSpec)(nil),                   // 65: mooncake.master.v1.TaskSpec
-	(*CreateTaskRequest)(nil),          // 66: mooncake.master.v1.CreateTaskRequest
-	(*CreateTaskResponse)(nil),         // 67: mooncake.master.v1.CreateTaskResponse
-	(*QueryTaskRequest)(nil),           // 68: mooncake.master.v1.QueryTaskRequest
-	(*QueryTaskResponse)(nil),          // 69: mooncake.master.v1.QueryTaskResponse
-	(*FetchTasksRequest)(nil),          // 70: mooncake.master.v1.FetchTasksRequest
-	(*FetchTasksResponse)(nil),         // 71: mooncake.master.v1.FetchTasksResponse
-	(*Assignment)(nil),                 // 72: mooncake.master.v1.Assignment
-	(*CompleteTaskRequest)(nil),        // 73: mooncake.master.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),       // 74: mooncake.master.v1.CompleteTaskResponse
-	(*QueryHostsRequest)(nil),          // 75: mooncake.master.v1.QueryHostsRequest
-	(*QueryHostsResponse)(nil),         // 76: mooncake.master.v1.QueryHostsResponse
-	(*ClientHosts)(nil),                // 77: mooncake.master.v1.ClientHosts
-	(*v1.Error)(nil),                   // 78: mooncake.plugin.v1.Error
+	(*Clock)(nil),                      // 15: mooncake.master.v1.Clock
+	(*ReportRequest)(nil),              // 16: mooncake.master.v1.ReportRequest
+	(*ReportResponse)(nil),             // 17: mooncake.master.v1.ReportResponse
+	(*LedgerAck)(nil),                  // 18: mooncake.master.v1.LedgerAck
+	(*PullRequest)(nil),                // 19: mooncake.master.v1.PullRequest
+	(*LedgerBatch)(nil),                // 20: mooncake.master.v1.LedgerBatch
+	(*PullResponse)(nil),               // 21: mooncake.master.v1.PullResponse
+	(*FollowRequest)(nil),              // 22: mooncake.master.v1.FollowRequest
+	(*FollowResponse)(nil),             // 23: mooncake.master.v1.FollowResponse
+	(*UnmountSegmentRequest)(nil),      // 24: mooncake.master.v1.UnmountSegmentRequest
+	(*UnmountSegmentResponse)(nil),     // 25: mooncake.master.v1.UnmountSegmentResponse
+	(*PingRequest)(nil),                // 26: mooncake.master.v1.PingRequest
+	(*PeerReport)(nil),                 // 27: mooncake.master.v1.PeerReport
+	(*PingResponse)(nil),               // 28: mooncake.master.v1.PingResponse
+	(*TierPolicy)(nil),                 // 29: mooncake.master.v1.TierPolicy
+	(*SegmentsRequest)(nil),            // 30: mooncake.master.v1.SegmentsRequest
+	(*SegmentInfo)(nil),                // 31: mooncake.master.v1.SegmentInfo
+	(*SegmentsResponse)(nil),           // 32: mooncake.master.v1.SegmentsResponse
+	(*ExistRequest)(nil),               // 33: mooncake.master.v1.ExistRequest
+	(*ExistResponse)(nil),              // 34: mooncake.master.v1.ExistResponse
+	(*Place)(nil),                      // 35: mooncake.master.v1.Place
+	(*Replicas)(nil),                   // 36: mooncake.master.v1.Replicas
+	(*GetReplicasRequest)(nil),         // 37: mooncake.master.v1.GetReplicasRequest
+	(*GetReplicasResponse)(nil),        // 38: mooncake.master.v1.GetReplicasResponse
+	(*ReplicateConfig)(nil),            // 39: mooncake.master.v1.ReplicateConfig
+	(*PutStartRequest)(nil),            // 40: mooncake.master.v1.PutStartRequest
+	(*PutStartResponse)(nil),           // 41: mooncake.master.v1.PutStartResponse
+	(*PutEndRequest)(nil),              // 42: mooncake.master.v1.PutEndRequest
+	(*PutEndResponse)(nil),             // 43: mooncake.master.v1.PutEndResponse
+	(*PutRevokeRequest)(nil),           // 44: mooncake.master.v1.PutRevokeRequest
+	(*PutRevokeResponse)(nil),          // 45: mooncake.master.v1.PutRevokeResponse
+	(*RemoveRequest)(nil),              // 46: mooncake.master.v1.RemoveRequest
+	(*RemoveResponse)(nil),             // 47: mooncake.master.v1.RemoveResponse
+	(*RemoveByRegexRequest)(nil),       // 48: mooncake.master.v1.RemoveByRegexRequest
+	(*RemoveByRegexResponse)(nil),      // 49: mooncake.master.v1.RemoveByRegexResponse
+	(*RemoveAllRequest)(nil),           // 50: mooncake.master.v1.RemoveAllRequest
+	(*RemoveAllResponse)(nil),          // 51: mooncake.master.v1.RemoveAllResponse
+	(*ListKeysRequest)(nil),            // 52: mooncake.master.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),           // 53: mooncake.master.v1.ListKeysResponse
+	(*GetReplicasByRegexRequest)(nil),  // 54: mooncake.master.v1.GetReplicasByRegexRequest
+	(*GetReplicasByRegexResponse)(nil), // 55: mooncake.master.v1.GetReplicasByRegexResponse
+	(*ClearReplicasRequest)(nil),       // 56: mooncake.master.v1.ClearReplicasRequest
+	(*ClearReplicasResponse)(nil),      // 57: mooncake.master.v1.ClearReplicasResponse
+	(*WhyRequest)(nil),                 // 58: mooncake.master.v1.WhyRequest
+	(*WhyResponse)(nil),                // 59: mooncake.master.v1.WhyResponse
+	(*CopyStartRequest)(nil),           // 60: mooncake.master.v1.CopyStartRequest
+	(*CopyStartResponse)(nil),          // 61: mooncake.master.v1.CopyStartResponse
+	(*CopyEndRequest)(nil),             // 62: mooncake.master.v1.CopyEndRequest
+	(*CopyEndResponse)(nil),            // 63: mooncake.master.v1.CopyEndResponse
+	(*CopyRevokeRequest)(nil),          // 64: mooncake.master.v1.CopyRevokeRequest
+	(*CopyRevokeResponse)(nil),         // 65: mooncake.master.v1.CopyRevokeResponse
+	(*TaskSpec)(nil),                   // 66: mooncake.master.v1.TaskSpec
+	(*CreateTaskRequest)(nil),          // 67: mooncake.master.v1.CreateTaskRequest
+	(*CreateTaskResponse)(nil),         // 68: mooncake.master.v1.CreateTaskResponse
+	(*QueryTaskRequest)(nil),           // 69: mooncake.master.v1.QueryTaskRequest
+	(*QueryTaskResponse)(nil),          // 70: mooncake.master.v1.QueryTaskResponse
+	(*FetchTasksRequest)(nil),          // 71: mooncake.master.v1.FetchTasksRequest
+	(*FetchTasksResponse)(nil),         // 72: mooncake.master.v1.FetchTasksResponse
+	(*Assignment)(nil),                 // 73: mooncake.master.v1.Assignment
+	(*CompleteTaskRequest)(nil),        // 74: mooncake.master.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),       // 75: mooncake.master.v1.CompleteTaskResponse
+	(*QueryHostsRequest)(nil),          // 76: mooncake.master.v1.QueryHostsRequest
+	(*QueryHostsResponse)(nil),         // 77: mooncake.master.v1.QueryHostsResponse
+	(*ClientHosts)(nil),                // 78: mooncake.master.v1.ClientHosts
+	(*v1.Error)(nil),                   // 79: mooncake.plugin.v1.Error
 }
 var file_mooncake_master_v1_master_proto_depIdxs = []int32{
-	78,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
+	79,  // 0: mooncake.master.v1.ItemError.error:type_name -> mooncake.plugin.v1.Error
 	5,   // 1: mooncake.master.v1.ReadyRequest.protocol:type_name -> mooncake.master.v1.Protocol
 	5,   // 2: mooncake.master.v1.ReadyResponse.protocol:type_name -> mooncake.master.v1.Protocol
 	0,   // 3: mooncake.master.v1.Caller.client:type_name -> mooncake.master.v1.UUID
@@ -5405,133 +5522,135 @@ var file_mooncake_master_v1_master_proto_depIdxs = []int32{
 	0,   // 10: mooncake.master.v1.AttachRequest.client:type_name -> mooncake.master.v1.UUID
 	11,  // 11: mooncake.master.v1.AttachRequest.ledgers:type_name -> mooncake.master.v1.LedgerState
 	13,  // 12: mooncake.master.v1.AttachResponse.ledgers:type_name -> mooncake.master.v1.LedgerGrant
-	0,   // 13: mooncake.master.v1.ReportRequest.client:type_name -> mooncake.master.v1.UUID
-	0,   // 14: mooncake.master.v1.ReportRequest.segment:type_name -> mooncake.master.v1.UUID
-	0,   // 15: mooncake.master.v1.LedgerAck.segment:type_name -> mooncake.master.v1.UUID
-	0,   // 16: mooncake.master.v1.PullRequest.client:type_name -> mooncake.master.v1.UUID
-	17,  // 17: mooncake.master.v1.PullRequest.acks:type_name -> mooncake.master.v1.LedgerAck
-	0,   // 18: mooncake.master.v1.LedgerBatch.segment:type_name -> mooncake.master.v1.UUID
-	19,  // 19: mooncake.master.v1.PullResponse.batches:type_name -> mooncake.master.v1.LedgerBatch
-	0,   // 20: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
-	0,   // 21: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
-	0,   // 22: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
-	26,  // 23: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
-	28,  // 24: mooncake.master.v1.PingResponse.tiers:type_name -> mooncake.master.v1.TierPolicy
-	6,   // 25: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
-	0,   // 26: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
-	30,  // 27: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
-	4,   // 28: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 29: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
-	0,   // 30: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
-	34,  // 31: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
-	4,   // 32: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	35,  // 33: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,   // 34: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 35: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	38,  // 36: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
-	35,  // 37: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	1,   // 38: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 39: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 40: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 41: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 42: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 43: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
-	1,   // 44: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
-	4,   // 45: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 46: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 47: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 48: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
-	37,  // 49: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
-	4,   // 50: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 51: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
-	4,   // 52: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 53: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
-	0,   // 54: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
-	35,  // 55: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,   // 56: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
-	35,  // 57: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
-	4,   // 58: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 59: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
-	4,   // 60: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	65,  // 61: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,   // 62: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
-	0,   // 63: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	65,  // 64: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
-	0,   // 65: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
-	4,   // 66: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
-	72,  // 67: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
-	0,   // 68: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
-	65,  // 69: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
-	4,   // 70: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
-	0,   // 71: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
-	0,   // 72: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
-	77,  // 73: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
-	0,   // 74: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
-	2,   // 75: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
-	7,   // 76: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
-	9,   // 77: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
-	12,  // 78: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
-	15,  // 79: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
-	18,  // 80: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
-	21,  // 81: mooncake.master.v1.MasterService.Follow:input_type -> mooncake.master.v1.FollowRequest
-	23,  // 82: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
-	25,  // 83: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
-	29,  // 84: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
-	32,  // 85: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
-	36,  // 86: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
-	39,  // 87: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
-	41,  // 88: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
-	43,  // 89: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
-	45,  // 90: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
-	47,  // 91: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
-	49,  // 92: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
-	51,  // 93: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
-	53,  // 94: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
-	55,  // 95: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
-	57,  // 96: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
-	59,  // 97: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
-	61,  // 98: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
-	63,  // 99: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
-	66,  // 100: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
-	68,  // 101: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
-	70,  // 102: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
-	73,  // 103: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
-	75,  // 104: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
-	3,   // 105: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
-	8,   // 106: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
-	10,  // 107: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
-	14,  // 108: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
-	16,  // 109: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
-	20,  // 110: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
-	22,  // 111: mooncake.master.v1.MasterService.Follow:output_type -> mooncake.master.v1.FollowResponse
-	24,  // 112: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
-	27,  // 113: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
-	31,  // 114: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
-	33,  // 115: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
-	37,  // 116: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
-	40,  // 117: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
-	42,  // 118: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
-	44,  // 119: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
-	46,  // 120: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
-	48,  // 121: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
-	50,  // 122: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
-	52,  // 123: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
-	54,  // 124: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
-	56,  // 125: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
-	58,  // 126: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
-	60,  // 127: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
-	62,  // 128: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
-	64,  // 129: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
-	67,  // 130: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
-	69,  // 131: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
-	71,  // 132: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
-	74,  // 133: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
-	76,  // 134: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
-	105, // [105:135] is the sub-list for method output_type
-	75,  // [75:105] is the sub-list for method input_type
-	75,  // [75:75] is the sub-list for extension type_name
-	75,  // [75:75] is the sub-list for extension extendee
-	0,   // [0:75] is the sub-list for field type_name
+	15,  // 13: mooncake.master.v1.AttachResponse.clock:type_name -> mooncake.master.v1.Clock
+	0,   // 14: mooncake.master.v1.ReportRequest.client:type_name -> mooncake.master.v1.UUID
+	0,   // 15: mooncake.master.v1.ReportRequest.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 16: mooncake.master.v1.LedgerAck.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 17: mooncake.master.v1.PullRequest.client:type_name -> mooncake.master.v1.UUID
+	18,  // 18: mooncake.master.v1.PullRequest.acks:type_name -> mooncake.master.v1.LedgerAck
+	0,   // 19: mooncake.master.v1.LedgerBatch.segment:type_name -> mooncake.master.v1.UUID
+	20,  // 20: mooncake.master.v1.PullResponse.batches:type_name -> mooncake.master.v1.LedgerBatch
+	0,   // 21: mooncake.master.v1.UnmountSegmentRequest.client:type_name -> mooncake.master.v1.UUID
+	0,   // 22: mooncake.master.v1.UnmountSegmentRequest.segment:type_name -> mooncake.master.v1.UUID
+	0,   // 23: mooncake.master.v1.PingRequest.client:type_name -> mooncake.master.v1.UUID
+	27,  // 24: mooncake.master.v1.PingRequest.peers:type_name -> mooncake.master.v1.PeerReport
+	29,  // 25: mooncake.master.v1.PingResponse.tiers:type_name -> mooncake.master.v1.TierPolicy
+	15,  // 26: mooncake.master.v1.PingResponse.clock:type_name -> mooncake.master.v1.Clock
+	6,   // 27: mooncake.master.v1.SegmentInfo.segment:type_name -> mooncake.master.v1.Segment
+	0,   // 28: mooncake.master.v1.SegmentInfo.client:type_name -> mooncake.master.v1.UUID
+	31,  // 29: mooncake.master.v1.SegmentsResponse.segments:type_name -> mooncake.master.v1.SegmentInfo
+	4,   // 30: mooncake.master.v1.ExistRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 31: mooncake.master.v1.ExistResponse.errors:type_name -> mooncake.master.v1.ItemError
+	0,   // 32: mooncake.master.v1.Place.segment:type_name -> mooncake.master.v1.UUID
+	35,  // 33: mooncake.master.v1.Replicas.places:type_name -> mooncake.master.v1.Place
+	4,   // 34: mooncake.master.v1.GetReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	36,  // 35: mooncake.master.v1.GetReplicasResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 36: mooncake.master.v1.GetReplicasResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 37: mooncake.master.v1.PutStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	39,  // 38: mooncake.master.v1.PutStartRequest.config:type_name -> mooncake.master.v1.ReplicateConfig
+	36,  // 39: mooncake.master.v1.PutStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	1,   // 40: mooncake.master.v1.PutStartResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 41: mooncake.master.v1.PutEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 42: mooncake.master.v1.PutEndResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 43: mooncake.master.v1.PutRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 44: mooncake.master.v1.PutRevokeResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 45: mooncake.master.v1.RemoveRequest.caller:type_name -> mooncake.master.v1.Caller
+	1,   // 46: mooncake.master.v1.RemoveResponse.errors:type_name -> mooncake.master.v1.ItemError
+	4,   // 47: mooncake.master.v1.RemoveByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 48: mooncake.master.v1.RemoveAllRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 49: mooncake.master.v1.ListKeysRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 50: mooncake.master.v1.GetReplicasByRegexRequest.caller:type_name -> mooncake.master.v1.Caller
+	38,  // 51: mooncake.master.v1.GetReplicasByRegexResponse.objects:type_name -> mooncake.master.v1.GetReplicasResponse
+	4,   // 52: mooncake.master.v1.ClearReplicasRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 53: mooncake.master.v1.ClearReplicasRequest.owner:type_name -> mooncake.master.v1.UUID
+	4,   // 54: mooncake.master.v1.WhyRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 55: mooncake.master.v1.WhyResponse.creator:type_name -> mooncake.master.v1.UUID
+	0,   // 56: mooncake.master.v1.WhyResponse.last_reader:type_name -> mooncake.master.v1.UUID
+	36,  // 57: mooncake.master.v1.WhyResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 58: mooncake.master.v1.CopyStartRequest.caller:type_name -> mooncake.master.v1.Caller
+	36,  // 59: mooncake.master.v1.CopyStartResponse.replicas:type_name -> mooncake.master.v1.Replicas
+	4,   // 60: mooncake.master.v1.CopyEndRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 61: mooncake.master.v1.CopyRevokeRequest.caller:type_name -> mooncake.master.v1.Caller
+	4,   // 62: mooncake.master.v1.CreateTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	66,  // 63: mooncake.master.v1.CreateTaskRequest.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 64: mooncake.master.v1.CreateTaskResponse.id:type_name -> mooncake.master.v1.UUID
+	0,   // 65: mooncake.master.v1.QueryTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	66,  // 66: mooncake.master.v1.QueryTaskResponse.spec:type_name -> mooncake.master.v1.TaskSpec
+	0,   // 67: mooncake.master.v1.QueryTaskResponse.assigned:type_name -> mooncake.master.v1.UUID
+	4,   // 68: mooncake.master.v1.FetchTasksRequest.caller:type_name -> mooncake.master.v1.Caller
+	73,  // 69: mooncake.master.v1.FetchTasksResponse.tasks:type_name -> mooncake.master.v1.Assignment
+	0,   // 70: mooncake.master.v1.Assignment.id:type_name -> mooncake.master.v1.UUID
+	66,  // 71: mooncake.master.v1.Assignment.spec:type_name -> mooncake.master.v1.TaskSpec
+	4,   // 72: mooncake.master.v1.CompleteTaskRequest.caller:type_name -> mooncake.master.v1.Caller
+	0,   // 73: mooncake.master.v1.CompleteTaskRequest.id:type_name -> mooncake.master.v1.UUID
+	0,   // 74: mooncake.master.v1.QueryHostsRequest.clients:type_name -> mooncake.master.v1.UUID
+	78,  // 75: mooncake.master.v1.QueryHostsResponse.clients:type_name -> mooncake.master.v1.ClientHosts
+	0,   // 76: mooncake.master.v1.ClientHosts.client:type_name -> mooncake.master.v1.UUID
+	2,   // 77: mooncake.master.v1.MasterService.Ready:input_type -> mooncake.master.v1.ReadyRequest
+	7,   // 78: mooncake.master.v1.MasterService.MountSegment:input_type -> mooncake.master.v1.MountSegmentRequest
+	9,   // 79: mooncake.master.v1.MasterService.RemountSegments:input_type -> mooncake.master.v1.RemountSegmentsRequest
+	12,  // 80: mooncake.master.v1.MasterService.Attach:input_type -> mooncake.master.v1.AttachRequest
+	16,  // 81: mooncake.master.v1.MasterService.Report:input_type -> mooncake.master.v1.ReportRequest
+	19,  // 82: mooncake.master.v1.MasterService.Pull:input_type -> mooncake.master.v1.PullRequest
+	22,  // 83: mooncake.master.v1.MasterService.Follow:input_type -> mooncake.master.v1.FollowRequest
+	24,  // 84: mooncake.master.v1.MasterService.UnmountSegment:input_type -> mooncake.master.v1.UnmountSegmentRequest
+	26,  // 85: mooncake.master.v1.MasterService.Ping:input_type -> mooncake.master.v1.PingRequest
+	30,  // 86: mooncake.master.v1.MasterService.Segments:input_type -> mooncake.master.v1.SegmentsRequest
+	33,  // 87: mooncake.master.v1.MasterService.Exist:input_type -> mooncake.master.v1.ExistRequest
+	37,  // 88: mooncake.master.v1.MasterService.GetReplicas:input_type -> mooncake.master.v1.GetReplicasRequest
+	40,  // 89: mooncake.master.v1.MasterService.PutStart:input_type -> mooncake.master.v1.PutStartRequest
+	42,  // 90: mooncake.master.v1.MasterService.PutEnd:input_type -> mooncake.master.v1.PutEndRequest
+	44,  // 91: mooncake.master.v1.MasterService.PutRevoke:input_type -> mooncake.master.v1.PutRevokeRequest
+	46,  // 92: mooncake.master.v1.MasterService.Remove:input_type -> mooncake.master.v1.RemoveRequest
+	48,  // 93: mooncake.master.v1.MasterService.RemoveByRegex:input_type -> mooncake.master.v1.RemoveByRegexRequest
+	50,  // 94: mooncake.master.v1.MasterService.RemoveAll:input_type -> mooncake.master.v1.RemoveAllRequest
+	52,  // 95: mooncake.master.v1.MasterService.ListKeys:input_type -> mooncake.master.v1.ListKeysRequest
+	54,  // 96: mooncake.master.v1.MasterService.GetReplicasByRegex:input_type -> mooncake.master.v1.GetReplicasByRegexRequest
+	56,  // 97: mooncake.master.v1.MasterService.ClearReplicas:input_type -> mooncake.master.v1.ClearReplicasRequest
+	58,  // 98: mooncake.master.v1.MasterService.Why:input_type -> mooncake.master.v1.WhyRequest
+	60,  // 99: mooncake.master.v1.MasterService.CopyStart:input_type -> mooncake.master.v1.CopyStartRequest
+	62,  // 100: mooncake.master.v1.MasterService.CopyEnd:input_type -> mooncake.master.v1.CopyEndRequest
+	64,  // 101: mooncake.master.v1.MasterService.CopyRevoke:input_type -> mooncake.master.v1.CopyRevokeRequest
+	67,  // 102: mooncake.master.v1.MasterService.CreateTask:input_type -> mooncake.master.v1.CreateTaskRequest
+	69,  // 103: mooncake.master.v1.MasterService.QueryTask:input_type -> mooncake.master.v1.QueryTaskRequest
+	71,  // 104: mooncake.master.v1.MasterService.FetchTasks:input_type -> mooncake.master.v1.FetchTasksRequest
+	74,  // 105: mooncake.master.v1.MasterService.CompleteTask:input_type -> mooncake.master.v1.CompleteTaskRequest
+	76,  // 106: mooncake.master.v1.MasterService.QueryHosts:input_type -> mooncake.master.v1.QueryHostsRequest
+	3,   // 107: mooncake.master.v1.MasterService.Ready:output_type -> mooncake.master.v1.ReadyResponse
+	8,   // 108: mooncake.master.v1.MasterService.MountSegment:output_type -> mooncake.master.v1.MountSegmentResponse
+	10,  // 109: mooncake.master.v1.MasterService.RemountSegments:output_type -> mooncake.master.v1.RemountSegmentsResponse
+	14,  // 110: mooncake.master.v1.MasterService.Attach:output_type -> mooncake.master.v1.AttachResponse
+	17,  // 111: mooncake.master.v1.MasterService.Report:output_type -> mooncake.master.v1.ReportResponse
+	21,  // 112: mooncake.master.v1.MasterService.Pull:output_type -> mooncake.master.v1.PullResponse
+	23,  // 113: mooncake.master.v1.MasterService.Follow:output_type -> mooncake.master.v1.FollowResponse
+	25,  // 114: mooncake.master.v1.MasterService.UnmountSegment:output_type -> mooncake.master.v1.UnmountSegmentResponse
+	28,  // 115: mooncake.master.v1.MasterService.Ping:output_type -> mooncake.master.v1.PingResponse
+	32,  // 116: mooncake.master.v1.MasterService.Segments:output_type -> mooncake.master.v1.SegmentsResponse
+	34,  // 117: mooncake.master.v1.MasterService.Exist:output_type -> mooncake.master.v1.ExistResponse
+	38,  // 118: mooncake.master.v1.MasterService.GetReplicas:output_type -> mooncake.master.v1.GetReplicasResponse
+	41,  // 119: mooncake.master.v1.MasterService.PutStart:output_type -> mooncake.master.v1.PutStartResponse
+	43,  // 120: mooncake.master.v1.MasterService.PutEnd:output_type -> mooncake.master.v1.PutEndResponse
+	45,  // 121: mooncake.master.v1.MasterService.PutRevoke:output_type -> mooncake.master.v1.PutRevokeResponse
+	47,  // 122: mooncake.master.v1.MasterService.Remove:output_type -> mooncake.master.v1.RemoveResponse
+	49,  // 123: mooncake.master.v1.MasterService.RemoveByRegex:output_type -> mooncake.master.v1.RemoveByRegexResponse
+	51,  // 124: mooncake.master.v1.MasterService.RemoveAll:output_type -> mooncake.master.v1.RemoveAllResponse
+	53,  // 125: mooncake.master.v1.MasterService.ListKeys:output_type -> mooncake.master.v1.ListKeysResponse
+	55,  // 126: mooncake.master.v1.MasterService.GetReplicasByRegex:output_type -> mooncake.master.v1.GetReplicasByRegexResponse
+	57,  // 127: mooncake.master.v1.MasterService.ClearReplicas:output_type -> mooncake.master.v1.ClearReplicasResponse
+	59,  // 128: mooncake.master.v1.MasterService.Why:output_type -> mooncake.master.v1.WhyResponse
+	61,  // 129: mooncake.master.v1.MasterService.CopyStart:output_type -> mooncake.master.v1.CopyStartResponse
+	63,  // 130: mooncake.master.v1.MasterService.CopyEnd:output_type -> mooncake.master.v1.CopyEndResponse
+	65,  // 131: mooncake.master.v1.MasterService.CopyRevoke:output_type -> mooncake.master.v1.CopyRevokeResponse
+	68,  // 132: mooncake.master.v1.MasterService.CreateTask:output_type -> mooncake.master.v1.CreateTaskResponse
+	70,  // 133: mooncake.master.v1.MasterService.QueryTask:output_type -> mooncake.master.v1.QueryTaskResponse
+	72,  // 134: mooncake.master.v1.MasterService.FetchTasks:output_type -> mooncake.master.v1.FetchTasksResponse
+	75,  // 135: mooncake.master.v1.MasterService.CompleteTask:output_type -> mooncake.master.v1.CompleteTaskResponse
+	77,  // 136: mooncake.master.v1.MasterService.QueryHosts:output_type -> mooncake.master.v1.QueryHostsResponse
+	107, // [107:137] is the sub-list for method output_type
+	77,  // [77:107] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_master_v1_master_proto_init() }
@@ -5539,14 +5658,14 @@ func file_mooncake_master_v1_master_proto_init() {
 	if File_mooncake_master_v1_master_proto != nil {
 		return
 	}
-	file_mooncake_master_v1_master_proto_msgTypes[38].OneofWrappers = []any{}
+	file_mooncake_master_v1_master_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_master_v1_master_proto_rawDesc), len(file_mooncake_master_v1_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   78,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -123,10 +123,12 @@ type StageResponse struct {
 	// The names under which peers look the node's transports up, that `endpoint` refers to.
 	Endpoints []string `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
 	// One entry a read, 0 for one with an error: where its bytes are.
-	Endpoint      []uint32        `protobuf:"varint,4,rep,packed,name=endpoint,proto3" json:"endpoint,omitempty"`
-	Addresses     []uint64        `protobuf:"fixed64,5,rep,packed,name=addresses,proto3" json:"addresses,omitempty"`
-	Sizes         []uint64        `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	Errors        []*v1.ItemError `protobuf:"bytes,7,rep,name=errors,proto3" json:"errors,omitempty"`
+	Endpoint  []uint32        `protobuf:"varint,4,rep,packed,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Addresses []uint64        `protobuf:"fixed64,5,rep,packed,name=addresses,proto3" json:"addresses,omitempty"`
+	Sizes     []uint64        `protobuf:"varint,6,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	Errors    []*v1.ItemError `protobuf:"bytes,7,rep,name=errors,proto3" json:"errors,omitempty"`
+	// One grant of 48 bytes a read, zeros for none; absent where no read has one.
+	Grants        []byte `protobuf:"bytes,8,opt,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,6 +208,13 @@ func (x *StageResponse) GetSizes() []uint64 {
 func (x *StageResponse) GetErrors() []*v1.ItemError {
 	if x != nil {
 		return x.Errors
+	}
+	return nil
+}
+
+func (x *StageResponse) GetGrants() []byte {
+	if x != nil {
+		return x.Grants
 	}
 	return nil
 }
@@ -301,7 +310,7 @@ const file_mooncake_node_v1_node_proto_rawDesc = "" +
 	"\breplicas\x18\x03 \x03(\x06R\breplicas\x12\x14\n" +
 	"\x05sizes\x18\x04 \x03(\x04R\x05sizes\x12\x18\n" +
 	"\aoffsets\x18\x05 \x03(\x04R\aoffsets\x12\x18\n" +
-	"\alengths\x18\x06 \x03(\x04R\alengths\"\xdb\x01\n" +
+	"\alengths\x18\x06 \x03(\x04R\alengths\"\xf3\x01\n" +
 	"\rStageResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x15\n" +
 	"\x06ttl_us\x18\x02 \x01(\x04R\x05ttlUs\x12\x1c\n" +
@@ -309,7 +318,8 @@ const file_mooncake_node_v1_node_proto_rawDesc = "" +
 	"\bendpoint\x18\x04 \x03(\rR\bendpoint\x12\x1c\n" +
 	"\taddresses\x18\x05 \x03(\x06R\taddresses\x12\x14\n" +
 	"\x05sizes\x18\x06 \x03(\x04R\x05sizes\x125\n" +
-	"\x06errors\x18\a \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\" \n" +
+	"\x06errors\x18\a \x03(\v2\x1d.mooncake.master.v1.ItemErrorR\x06errors\x12\x16\n" +
+	"\x06grants\x18\b \x01(\fR\x06grants\" \n" +
 	"\x0eReleaseRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\"\x11\n" +
 	"\x0fReleaseResponse2\xa7\x01\n" +

@@ -426,7 +426,9 @@ type RegisterRequest struct {
 	Offset   int64  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
 	Location string `protobuf:"bytes,6,opt,name=location,proto3" json:"location,omitempty"`
 	// The bits of transport.Access.
-	Access        uint32 `protobuf:"varint,7,opt,name=access,proto3" json:"access,omitempty"`
+	Access uint32 `protobuf:"varint,7,opt,name=access,proto3" json:"access,omitempty"`
+	// Peers need grants. Only for a plugin with the capability grants.
+	Grants        *Grants `protobuf:"bytes,8,opt,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +512,248 @@ func (x *RegisterRequest) GetAccess() uint32 {
 	return 0
 }
 
+func (x *RegisterRequest) GetGrants() *Grants {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+// Grants are the keys of the grants that peers show. Times are nanoseconds of CLOCK_BOOTTIME; the largest number has no end.
+type Grants struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*GrantKey            `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grants) Reset() {
+	*x = Grants{}
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grants) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grants) ProtoMessage() {}
+
+func (x *Grants) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grants.ProtoReflect.Descriptor instead.
+func (*Grants) Descriptor() ([]byte, []int) {
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Grants) GetKeys() []*GrantKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type GrantKey struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Key    []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Lead   bool                   `protobuf:"varint,3,opt,name=lead,proto3" json:"lead,omitempty"`
+	// Until when grants count before the master has answered, and those of each direction.
+	Trusted int64 `protobuf:"varint,4,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	Reads   int64 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`
+	Writes  int64 `protobuf:"varint,6,opt,name=writes,proto3" json:"writes,omitempty"`
+	// What the clock of the master shows at most, in nanoseconds, and when; absent before its first answer.
+	Latest        *int64 `protobuf:"varint,7,opt,name=latest,proto3,oneof" json:"latest,omitempty"`
+	HeardAt       int64  `protobuf:"varint,8,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrantKey) Reset() {
+	*x = GrantKey{}
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrantKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrantKey) ProtoMessage() {}
+
+func (x *GrantKey) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrantKey.ProtoReflect.Descriptor instead.
+func (*GrantKey) Descriptor() ([]byte, []int) {
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GrantKey) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *GrantKey) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *GrantKey) GetLead() bool {
+	if x != nil {
+		return x.Lead
+	}
+	return false
+}
+
+func (x *GrantKey) GetTrusted() int64 {
+	if x != nil {
+		return x.Trusted
+	}
+	return 0
+}
+
+func (x *GrantKey) GetReads() int64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *GrantKey) GetWrites() int64 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+func (x *GrantKey) GetLatest() int64 {
+	if x != nil && x.Latest != nil {
+		return *x.Latest
+	}
+	return 0
+}
+
+func (x *GrantKey) GetHeardAt() int64 {
+	if x != nil {
+		return x.HeardAt
+	}
+	return 0
+}
+
+type AllowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        uint64                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	Grants        *Grants                `protobuf:"bytes,2,opt,name=grants,proto3" json:"grants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowRequest) Reset() {
+	*x = AllowRequest{}
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowRequest) ProtoMessage() {}
+
+func (x *AllowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowRequest.ProtoReflect.Descriptor instead.
+func (*AllowRequest) Descriptor() ([]byte, []int) {
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AllowRequest) GetRegion() uint64 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+func (x *AllowRequest) GetGrants() *Grants {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+type AllowResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowResponse) Reset() {
+	*x = AllowResponse{}
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowResponse) ProtoMessage() {}
+
+func (x *AllowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowResponse.ProtoReflect.Descriptor instead.
+func (*AllowResponse) Descriptor() ([]byte, []int) {
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{12}
+}
+
 type RegisterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -521,7 +765,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[9]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +777,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[9]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +790,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{9}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RegisterResponse) GetKey() []byte {
@@ -572,7 +816,7 @@ type DeregisterRequest struct {
 
 func (x *DeregisterRequest) Reset() {
 	*x = DeregisterRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[10]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +828,7 @@ func (x *DeregisterRequest) String() string {
 func (*DeregisterRequest) ProtoMessage() {}
 
 func (x *DeregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[10]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +841,7 @@ func (x *DeregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{10}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeregisterRequest) GetRegion() uint64 {
@@ -615,7 +859,7 @@ type DeregisterResponse struct {
 
 func (x *DeregisterResponse) Reset() {
 	*x = DeregisterResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[11]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +871,7 @@ func (x *DeregisterResponse) String() string {
 func (*DeregisterResponse) ProtoMessage() {}
 
 func (x *DeregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[11]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +884,7 @@ func (x *DeregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{11}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{15}
 }
 
 type DialRequest struct {
@@ -648,14 +892,16 @@ type DialRequest struct {
 	Token    uint64                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
 	Endpoint *Endpoint              `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// How many operations can be under way: the number of entries of each ring.
-	Slots         uint32 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	Slots uint32 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Entries of operations have 112 bytes, of which the last 48 are the grant. Only for a plugin with the capability grants.
+	Grants        bool `protobuf:"varint,4,opt,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[12]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +913,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[12]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +926,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{12}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DialRequest) GetToken() uint64 {
@@ -704,6 +950,13 @@ func (x *DialRequest) GetSlots() uint32 {
 	return 0
 }
 
+func (x *DialRequest) GetGrants() bool {
+	if x != nil {
+		return x.Grants
+	}
+	return false
+}
+
 type DialResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          uint64                 `protobuf:"varint,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -714,7 +967,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[13]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +979,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[13]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +992,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{13}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DialResponse) GetPath() uint64 {
@@ -769,7 +1022,7 @@ type Rail struct {
 
 func (x *Rail) Reset() {
 	*x = Rail{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[14]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +1034,7 @@ func (x *Rail) String() string {
 func (*Rail) ProtoMessage() {}
 
 func (x *Rail) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[14]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +1047,7 @@ func (x *Rail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rail.ProtoReflect.Descriptor instead.
 func (*Rail) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{14}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rail) GetId() uint32 {
@@ -842,7 +1095,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[15]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1107,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[15]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1120,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{15}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ImportRequest) GetPath() uint64 {
@@ -893,7 +1146,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[16]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1158,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[16]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1171,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{16}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ImportResponse) GetRemote() uint64 {
@@ -937,7 +1190,7 @@ type ClosePathRequest struct {
 
 func (x *ClosePathRequest) Reset() {
 	*x = ClosePathRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[17]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1202,7 @@ func (x *ClosePathRequest) String() string {
 func (*ClosePathRequest) ProtoMessage() {}
 
 func (x *ClosePathRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[17]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1215,7 @@ func (x *ClosePathRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosePathRequest.ProtoReflect.Descriptor instead.
 func (*ClosePathRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{17}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClosePathRequest) GetPath() uint64 {
@@ -980,7 +1233,7 @@ type ClosePathResponse struct {
 
 func (x *ClosePathResponse) Reset() {
 	*x = ClosePathResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[18]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -992,7 +1245,7 @@ func (x *ClosePathResponse) String() string {
 func (*ClosePathResponse) ProtoMessage() {}
 
 func (x *ClosePathResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[18]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1005,7 +1258,7 @@ func (x *ClosePathResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosePathResponse.ProtoReflect.Descriptor instead.
 func (*ClosePathResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{18}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{22}
 }
 
 type RailsRequest struct {
@@ -1017,7 +1270,7 @@ type RailsRequest struct {
 
 func (x *RailsRequest) Reset() {
 	*x = RailsRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[19]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1282,7 @@ func (x *RailsRequest) String() string {
 func (*RailsRequest) ProtoMessage() {}
 
 func (x *RailsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[19]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1295,7 @@ func (x *RailsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RailsRequest.ProtoReflect.Descriptor instead.
 func (*RailsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{19}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RailsRequest) GetPath() uint64 {
@@ -1061,7 +1314,7 @@ type RailsResponse struct {
 
 func (x *RailsResponse) Reset() {
 	*x = RailsResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[20]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1326,7 @@ func (x *RailsResponse) String() string {
 func (*RailsResponse) ProtoMessage() {}
 
 func (x *RailsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[20]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1339,7 @@ func (x *RailsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RailsResponse.ProtoReflect.Descriptor instead.
 func (*RailsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{20}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RailsResponse) GetRails() []*Rail {
@@ -1104,7 +1357,7 @@ type StatsRequest struct {
 
 func (x *StatsRequest) Reset() {
 	*x = StatsRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[21]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1369,7 @@ func (x *StatsRequest) String() string {
 func (*StatsRequest) ProtoMessage() {}
 
 func (x *StatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[21]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1382,7 @@ func (x *StatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
 func (*StatsRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{21}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{25}
 }
 
 type StatsResponse struct {
@@ -1146,7 +1399,7 @@ type StatsResponse struct {
 
 func (x *StatsResponse) Reset() {
 	*x = StatsResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[22]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1411,7 @@ func (x *StatsResponse) String() string {
 func (*StatsResponse) ProtoMessage() {}
 
 func (x *StatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[22]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1424,7 @@ func (x *StatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
 func (*StatsResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{22}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StatsResponse) GetOperations() uint64 {
@@ -1211,7 +1464,7 @@ type JoinSegmentRequest struct {
 
 func (x *JoinSegmentRequest) Reset() {
 	*x = JoinSegmentRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[23]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1476,7 @@ func (x *JoinSegmentRequest) String() string {
 func (*JoinSegmentRequest) ProtoMessage() {}
 
 func (x *JoinSegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[23]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1489,7 @@ func (x *JoinSegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinSegmentRequest.ProtoReflect.Descriptor instead.
 func (*JoinSegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{23}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JoinSegmentRequest) GetName() string {
@@ -1254,7 +1507,7 @@ type JoinSegmentResponse struct {
 
 func (x *JoinSegmentResponse) Reset() {
 	*x = JoinSegmentResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[24]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1519,7 @@ func (x *JoinSegmentResponse) String() string {
 func (*JoinSegmentResponse) ProtoMessage() {}
 
 func (x *JoinSegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[24]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1532,7 @@ func (x *JoinSegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinSegmentResponse.ProtoReflect.Descriptor instead.
 func (*JoinSegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{24}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{28}
 }
 
 type Device struct {
@@ -1293,7 +1546,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[25]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1558,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[25]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1571,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{25}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Device) GetName() string {
@@ -1355,7 +1608,7 @@ type Buffer struct {
 
 func (x *Buffer) Reset() {
 	*x = Buffer{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[26]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1620,7 @@ func (x *Buffer) String() string {
 func (*Buffer) ProtoMessage() {}
 
 func (x *Buffer) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[26]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1633,7 @@ func (x *Buffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Buffer.ProtoReflect.Descriptor instead.
 func (*Buffer) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{26}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Buffer) GetName() string {
@@ -1434,7 +1687,7 @@ type Segment struct {
 
 func (x *Segment) Reset() {
 	*x = Segment{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[27]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1699,7 @@ func (x *Segment) String() string {
 func (*Segment) ProtoMessage() {}
 
 func (x *Segment) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[27]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1712,7 @@ func (x *Segment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Segment.ProtoReflect.Descriptor instead.
 func (*Segment) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{27}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Segment) GetProtocol() string {
@@ -1526,7 +1779,7 @@ type SegmentRequest struct {
 
 func (x *SegmentRequest) Reset() {
 	*x = SegmentRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[28]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1791,7 @@ func (x *SegmentRequest) String() string {
 func (*SegmentRequest) ProtoMessage() {}
 
 func (x *SegmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[28]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1804,7 @@ func (x *SegmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentRequest.ProtoReflect.Descriptor instead.
 func (*SegmentRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{28}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{32}
 }
 
 type SegmentResponse struct {
@@ -1563,7 +1816,7 @@ type SegmentResponse struct {
 
 func (x *SegmentResponse) Reset() {
 	*x = SegmentResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[29]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1828,7 @@ func (x *SegmentResponse) String() string {
 func (*SegmentResponse) ProtoMessage() {}
 
 func (x *SegmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[29]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1841,7 @@ func (x *SegmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentResponse.ProtoReflect.Descriptor instead.
 func (*SegmentResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{29}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SegmentResponse) GetSegment() *Segment {
@@ -1610,7 +1863,7 @@ type TranslateRequest struct {
 
 func (x *TranslateRequest) Reset() {
 	*x = TranslateRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[30]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1875,7 @@ func (x *TranslateRequest) String() string {
 func (*TranslateRequest) ProtoMessage() {}
 
 func (x *TranslateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[30]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1888,7 @@ func (x *TranslateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TranslateRequest.ProtoReflect.Descriptor instead.
 func (*TranslateRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{30}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TranslateRequest) GetSegment() *Segment {
@@ -1677,7 +1930,7 @@ type TranslateResponse struct {
 
 func (x *TranslateResponse) Reset() {
 	*x = TranslateResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[31]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1942,7 @@ func (x *TranslateResponse) String() string {
 func (*TranslateResponse) ProtoMessage() {}
 
 func (x *TranslateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[31]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1955,7 @@ func (x *TranslateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TranslateResponse.ProtoReflect.Descriptor instead.
 func (*TranslateResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{31}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TranslateResponse) GetEndpoint() *Endpoint {
@@ -1728,7 +1981,7 @@ type AcceptRequest struct {
 
 func (x *AcceptRequest) Reset() {
 	*x = AcceptRequest{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[32]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1993,7 @@ func (x *AcceptRequest) String() string {
 func (*AcceptRequest) ProtoMessage() {}
 
 func (x *AcceptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[32]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2006,7 @@ func (x *AcceptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRequest.ProtoReflect.Descriptor instead.
 func (*AcceptRequest) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{32}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AcceptRequest) GetRequest() []byte {
@@ -1772,7 +2025,7 @@ type AcceptResponse struct {
 
 func (x *AcceptResponse) Reset() {
 	*x = AcceptResponse{}
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[33]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +2037,7 @@ func (x *AcceptResponse) String() string {
 func (*AcceptResponse) ProtoMessage() {}
 
 func (x *AcceptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[33]
+	mi := &file_mooncake_transport_v1_transport_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +2050,7 @@ func (x *AcceptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptResponse.ProtoReflect.Descriptor instead.
 func (*AcceptResponse) Descriptor() ([]byte, []int) {
-	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{33}
+	return file_mooncake_transport_v1_transport_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AcceptResponse) GetResponse() []byte {
@@ -1834,7 +2087,7 @@ const file_mooncake_transport_v1_transport_proto_rawDesc = "" +
 	"\rShareResponse\"\x0e\n" +
 	"\fWatchRequest\"L\n" +
 	"\rWatchResponse\x12;\n" +
-	"\bendpoint\x18\x01 \x01(\v2\x1f.mooncake.transport.v1.EndpointR\bendpoint\"\xb5\x01\n" +
+	"\bendpoint\x18\x01 \x01(\v2\x1f.mooncake.transport.v1.EndpointR\bendpoint\"\xec\x01\n" +
 	"\x0fRegisterRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\x04R\x06region\x12\x12\n" +
@@ -1842,17 +2095,35 @@ const file_mooncake_transport_v1_transport_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12\x16\n" +
 	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12\x1a\n" +
 	"\blocation\x18\x06 \x01(\tR\blocation\x12\x16\n" +
-	"\x06access\x18\a \x01(\rR\x06access\"B\n" +
+	"\x06access\x18\a \x01(\rR\x06access\x125\n" +
+	"\x06grants\x18\b \x01(\v2\x1d.mooncake.transport.v1.GrantsR\x06grants\"=\n" +
+	"\x06Grants\x123\n" +
+	"\x04keys\x18\x01 \x03(\v2\x1f.mooncake.transport.v1.GrantKeyR\x04keys\"\xd8\x01\n" +
+	"\bGrantKey\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x15\n" +
+	"\x03key\x18\x02 \x01(\fB\x03\x80\x01\x01R\x03key\x12\x12\n" +
+	"\x04lead\x18\x03 \x01(\bR\x04lead\x12\x18\n" +
+	"\atrusted\x18\x04 \x01(\x03R\atrusted\x12\x14\n" +
+	"\x05reads\x18\x05 \x01(\x03R\x05reads\x12\x16\n" +
+	"\x06writes\x18\x06 \x01(\x03R\x06writes\x12\x1b\n" +
+	"\x06latest\x18\a \x01(\x03H\x00R\x06latest\x88\x01\x01\x12\x19\n" +
+	"\bheard_at\x18\b \x01(\x03R\aheardAtB\t\n" +
+	"\a_latest\"]\n" +
+	"\fAllowRequest\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\x04R\x06region\x125\n" +
+	"\x06grants\x18\x02 \x01(\v2\x1d.mooncake.transport.v1.GrantsR\x06grants\"\x0f\n" +
+	"\rAllowResponse\"B\n" +
 	"\x10RegisterResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1c\n" +
 	"\telsewhere\x18\x02 \x01(\bR\telsewhere\"+\n" +
 	"\x11DeregisterRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\x04R\x06region\"\x14\n" +
-	"\x12DeregisterResponse\"v\n" +
+	"\x12DeregisterResponse\"\x8e\x01\n" +
 	"\vDialRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\x04R\x05token\x12;\n" +
 	"\bendpoint\x18\x02 \x01(\v2\x1f.mooncake.transport.v1.EndpointR\bendpoint\x12\x14\n" +
-	"\x05slots\x18\x03 \x01(\rR\x05slots\"U\n" +
+	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x16\n" +
+	"\x06grants\x18\x04 \x01(\bR\x06grants\"U\n" +
 	"\fDialResponse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\x04R\x04path\x121\n" +
 	"\x05rails\x18\x02 \x03(\v2\x1b.mooncake.transport.v1.RailR\x05rails\"j\n" +
@@ -1919,14 +2190,16 @@ const file_mooncake_transport_v1_transport_proto_rawDesc = "" +
 	"\rAcceptRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\",\n" +
 	"\x0eAcceptResponse\x12\x1a\n" +
-	"\bresponse\x18\x01 \x01(\fR\bresponse2\xf4\t\n" +
+	"\bresponse\x18\x01 \x01(\fR\bresponse2\xc8\n" +
+	"\n" +
 	"\x10TransportService\x12O\n" +
 	"\x04Join\x12\".mooncake.transport.v1.JoinRequest\x1a#.mooncake.transport.v1.JoinResponse\x12R\n" +
 	"\x05Share\x12#.mooncake.transport.v1.ShareRequest\x1a$.mooncake.transport.v1.ShareResponse\x12T\n" +
 	"\x05Watch\x12#.mooncake.transport.v1.WatchRequest\x1a$.mooncake.transport.v1.WatchResponse0\x01\x12[\n" +
 	"\bRegister\x12&.mooncake.transport.v1.RegisterRequest\x1a'.mooncake.transport.v1.RegisterResponse\x12a\n" +
 	"\n" +
-	"Deregister\x12(.mooncake.transport.v1.DeregisterRequest\x1a).mooncake.transport.v1.DeregisterResponse\x12O\n" +
+	"Deregister\x12(.mooncake.transport.v1.DeregisterRequest\x1a).mooncake.transport.v1.DeregisterResponse\x12R\n" +
+	"\x05Allow\x12#.mooncake.transport.v1.AllowRequest\x1a$.mooncake.transport.v1.AllowResponse\x12O\n" +
 	"\x04Dial\x12\".mooncake.transport.v1.DialRequest\x1a#.mooncake.transport.v1.DialResponse\x12U\n" +
 	"\x06Import\x12$.mooncake.transport.v1.ImportRequest\x1a%.mooncake.transport.v1.ImportResponse\x12^\n" +
 	"\tClosePath\x12'.mooncake.transport.v1.ClosePathRequest\x1a(.mooncake.transport.v1.ClosePathResponse\x12R\n" +
@@ -1949,7 +2222,7 @@ func file_mooncake_transport_v1_transport_proto_rawDescGZIP() []byte {
 	return file_mooncake_transport_v1_transport_proto_rawDescData
 }
 
-var file_mooncake_transport_v1_transport_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_mooncake_transport_v1_transport_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_mooncake_transport_v1_transport_proto_goTypes = []any{
 	(*Endpoint)(nil),            // 0: mooncake.transport.v1.Endpoint
 	(*Probe)(nil),               // 1: mooncake.transport.v1.Probe
@@ -1960,77 +2233,86 @@ var file_mooncake_transport_v1_transport_proto_goTypes = []any{
 	(*WatchRequest)(nil),        // 6: mooncake.transport.v1.WatchRequest
 	(*WatchResponse)(nil),       // 7: mooncake.transport.v1.WatchResponse
 	(*RegisterRequest)(nil),     // 8: mooncake.transport.v1.RegisterRequest
-	(*RegisterResponse)(nil),    // 9: mooncake.transport.v1.RegisterResponse
-	(*DeregisterRequest)(nil),   // 10: mooncake.transport.v1.DeregisterRequest
-	(*DeregisterResponse)(nil),  // 11: mooncake.transport.v1.DeregisterResponse
-	(*DialRequest)(nil),         // 12: mooncake.transport.v1.DialRequest
-	(*DialResponse)(nil),        // 13: mooncake.transport.v1.DialResponse
-	(*Rail)(nil),                // 14: mooncake.transport.v1.Rail
-	(*ImportRequest)(nil),       // 15: mooncake.transport.v1.ImportRequest
-	(*ImportResponse)(nil),      // 16: mooncake.transport.v1.ImportResponse
-	(*ClosePathRequest)(nil),    // 17: mooncake.transport.v1.ClosePathRequest
-	(*ClosePathResponse)(nil),   // 18: mooncake.transport.v1.ClosePathResponse
-	(*RailsRequest)(nil),        // 19: mooncake.transport.v1.RailsRequest
-	(*RailsResponse)(nil),       // 20: mooncake.transport.v1.RailsResponse
-	(*StatsRequest)(nil),        // 21: mooncake.transport.v1.StatsRequest
-	(*StatsResponse)(nil),       // 22: mooncake.transport.v1.StatsResponse
-	(*JoinSegmentRequest)(nil),  // 23: mooncake.transport.v1.JoinSegmentRequest
-	(*JoinSegmentResponse)(nil), // 24: mooncake.transport.v1.JoinSegmentResponse
-	(*Device)(nil),              // 25: mooncake.transport.v1.Device
-	(*Buffer)(nil),              // 26: mooncake.transport.v1.Buffer
-	(*Segment)(nil),             // 27: mooncake.transport.v1.Segment
-	(*SegmentRequest)(nil),      // 28: mooncake.transport.v1.SegmentRequest
-	(*SegmentResponse)(nil),     // 29: mooncake.transport.v1.SegmentResponse
-	(*TranslateRequest)(nil),    // 30: mooncake.transport.v1.TranslateRequest
-	(*TranslateResponse)(nil),   // 31: mooncake.transport.v1.TranslateResponse
-	(*AcceptRequest)(nil),       // 32: mooncake.transport.v1.AcceptRequest
-	(*AcceptResponse)(nil),      // 33: mooncake.transport.v1.AcceptResponse
+	(*Grants)(nil),              // 9: mooncake.transport.v1.Grants
+	(*GrantKey)(nil),            // 10: mooncake.transport.v1.GrantKey
+	(*AllowRequest)(nil),        // 11: mooncake.transport.v1.AllowRequest
+	(*AllowResponse)(nil),       // 12: mooncake.transport.v1.AllowResponse
+	(*RegisterResponse)(nil),    // 13: mooncake.transport.v1.RegisterResponse
+	(*DeregisterRequest)(nil),   // 14: mooncake.transport.v1.DeregisterRequest
+	(*DeregisterResponse)(nil),  // 15: mooncake.transport.v1.DeregisterResponse
+	(*DialRequest)(nil),         // 16: mooncake.transport.v1.DialRequest
+	(*DialResponse)(nil),        // 17: mooncake.transport.v1.DialResponse
+	(*Rail)(nil),                // 18: mooncake.transport.v1.Rail
+	(*ImportRequest)(nil),       // 19: mooncake.transport.v1.ImportRequest
+	(*ImportResponse)(nil),      // 20: mooncake.transport.v1.ImportResponse
+	(*ClosePathRequest)(nil),    // 21: mooncake.transport.v1.ClosePathRequest
+	(*ClosePathResponse)(nil),   // 22: mooncake.transport.v1.ClosePathResponse
+	(*RailsRequest)(nil),        // 23: mooncake.transport.v1.RailsRequest
+	(*RailsResponse)(nil),       // 24: mooncake.transport.v1.RailsResponse
+	(*StatsRequest)(nil),        // 25: mooncake.transport.v1.StatsRequest
+	(*StatsResponse)(nil),       // 26: mooncake.transport.v1.StatsResponse
+	(*JoinSegmentRequest)(nil),  // 27: mooncake.transport.v1.JoinSegmentRequest
+	(*JoinSegmentResponse)(nil), // 28: mooncake.transport.v1.JoinSegmentResponse
+	(*Device)(nil),              // 29: mooncake.transport.v1.Device
+	(*Buffer)(nil),              // 30: mooncake.transport.v1.Buffer
+	(*Segment)(nil),             // 31: mooncake.transport.v1.Segment
+	(*SegmentRequest)(nil),      // 32: mooncake.transport.v1.SegmentRequest
+	(*SegmentResponse)(nil),     // 33: mooncake.transport.v1.SegmentResponse
+	(*TranslateRequest)(nil),    // 34: mooncake.transport.v1.TranslateRequest
+	(*TranslateResponse)(nil),   // 35: mooncake.transport.v1.TranslateResponse
+	(*AcceptRequest)(nil),       // 36: mooncake.transport.v1.AcceptRequest
+	(*AcceptResponse)(nil),      // 37: mooncake.transport.v1.AcceptResponse
 }
 var file_mooncake_transport_v1_transport_proto_depIdxs = []int32{
 	1,  // 0: mooncake.transport.v1.JoinRequest.probe:type_name -> mooncake.transport.v1.Probe
 	0,  // 1: mooncake.transport.v1.JoinResponse.endpoint:type_name -> mooncake.transport.v1.Endpoint
 	0,  // 2: mooncake.transport.v1.WatchResponse.endpoint:type_name -> mooncake.transport.v1.Endpoint
-	0,  // 3: mooncake.transport.v1.DialRequest.endpoint:type_name -> mooncake.transport.v1.Endpoint
-	14, // 4: mooncake.transport.v1.DialResponse.rails:type_name -> mooncake.transport.v1.Rail
-	14, // 5: mooncake.transport.v1.RailsResponse.rails:type_name -> mooncake.transport.v1.Rail
-	25, // 6: mooncake.transport.v1.Segment.devices:type_name -> mooncake.transport.v1.Device
-	26, // 7: mooncake.transport.v1.Segment.buffers:type_name -> mooncake.transport.v1.Buffer
-	27, // 8: mooncake.transport.v1.SegmentResponse.segment:type_name -> mooncake.transport.v1.Segment
-	27, // 9: mooncake.transport.v1.TranslateRequest.segment:type_name -> mooncake.transport.v1.Segment
-	0,  // 10: mooncake.transport.v1.TranslateResponse.endpoint:type_name -> mooncake.transport.v1.Endpoint
-	2,  // 11: mooncake.transport.v1.TransportService.Join:input_type -> mooncake.transport.v1.JoinRequest
-	4,  // 12: mooncake.transport.v1.TransportService.Share:input_type -> mooncake.transport.v1.ShareRequest
-	6,  // 13: mooncake.transport.v1.TransportService.Watch:input_type -> mooncake.transport.v1.WatchRequest
-	8,  // 14: mooncake.transport.v1.TransportService.Register:input_type -> mooncake.transport.v1.RegisterRequest
-	10, // 15: mooncake.transport.v1.TransportService.Deregister:input_type -> mooncake.transport.v1.DeregisterRequest
-	12, // 16: mooncake.transport.v1.TransportService.Dial:input_type -> mooncake.transport.v1.DialRequest
-	15, // 17: mooncake.transport.v1.TransportService.Import:input_type -> mooncake.transport.v1.ImportRequest
-	17, // 18: mooncake.transport.v1.TransportService.ClosePath:input_type -> mooncake.transport.v1.ClosePathRequest
-	19, // 19: mooncake.transport.v1.TransportService.Rails:input_type -> mooncake.transport.v1.RailsRequest
-	21, // 20: mooncake.transport.v1.TransportService.Stats:input_type -> mooncake.transport.v1.StatsRequest
-	23, // 21: mooncake.transport.v1.TransportService.JoinSegment:input_type -> mooncake.transport.v1.JoinSegmentRequest
-	28, // 22: mooncake.transport.v1.TransportService.Segment:input_type -> mooncake.transport.v1.SegmentRequest
-	30, // 23: mooncake.transport.v1.TransportService.Translate:input_type -> mooncake.transport.v1.TranslateRequest
-	32, // 24: mooncake.transport.v1.TransportService.Accept:input_type -> mooncake.transport.v1.AcceptRequest
-	3,  // 25: mooncake.transport.v1.TransportService.Join:output_type -> mooncake.transport.v1.JoinResponse
-	5,  // 26: mooncake.transport.v1.TransportService.Share:output_type -> mooncake.transport.v1.ShareResponse
-	7,  // 27: mooncake.transport.v1.TransportService.Watch:output_type -> mooncake.transport.v1.WatchResponse
-	9,  // 28: mooncake.transport.v1.TransportService.Register:output_type -> mooncake.transport.v1.RegisterResponse
-	11, // 29: mooncake.transport.v1.TransportService.Deregister:output_type -> mooncake.transport.v1.DeregisterResponse
-	13, // 30: mooncake.transport.v1.TransportService.Dial:output_type -> mooncake.transport.v1.DialResponse
-	16, // 31: mooncake.transport.v1.TransportService.Import:output_type -> mooncake.transport.v1.ImportResponse
-	18, // 32: mooncake.transport.v1.TransportService.ClosePath:output_type -> mooncake.transport.v1.ClosePathResponse
-	20, // 33: mooncake.transport.v1.TransportService.Rails:output_type -> mooncake.transport.v1.RailsResponse
-	22, // 34: mooncake.transport.v1.TransportService.Stats:output_type -> mooncake.transport.v1.StatsResponse
-	24, // 35: mooncake.transport.v1.TransportService.JoinSegment:output_type -> mooncake.transport.v1.JoinSegmentResponse
-	29, // 36: mooncake.transport.v1.TransportService.Segment:output_type -> mooncake.transport.v1.SegmentResponse
-	31, // 37: mooncake.transport.v1.TransportService.Translate:output_type -> mooncake.transport.v1.TranslateResponse
-	33, // 38: mooncake.transport.v1.TransportService.Accept:output_type -> mooncake.transport.v1.AcceptResponse
-	25, // [25:39] is the sub-list for method output_type
-	11, // [11:25] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	9,  // 3: mooncake.transport.v1.RegisterRequest.grants:type_name -> mooncake.transport.v1.Grants
+	10, // 4: mooncake.transport.v1.Grants.keys:type_name -> mooncake.transport.v1.GrantKey
+	9,  // 5: mooncake.transport.v1.AllowRequest.grants:type_name -> mooncake.transport.v1.Grants
+	0,  // 6: mooncake.transport.v1.DialRequest.endpoint:type_name -> mooncake.transport.v1.Endpoint
+	18, // 7: mooncake.transport.v1.DialResponse.rails:type_name -> mooncake.transport.v1.Rail
+	18, // 8: mooncake.transport.v1.RailsResponse.rails:type_name -> mooncake.transport.v1.Rail
+	29, // 9: mooncake.transport.v1.Segment.devices:type_name -> mooncake.transport.v1.Device
+	30, // 10: mooncake.transport.v1.Segment.buffers:type_name -> mooncake.transport.v1.Buffer
+	31, // 11: mooncake.transport.v1.SegmentResponse.segment:type_name -> mooncake.transport.v1.Segment
+	31, // 12: mooncake.transport.v1.TranslateRequest.segment:type_name -> mooncake.transport.v1.Segment
+	0,  // 13: mooncake.transport.v1.TranslateResponse.endpoint:type_name -> mooncake.transport.v1.Endpoint
+	2,  // 14: mooncake.transport.v1.TransportService.Join:input_type -> mooncake.transport.v1.JoinRequest
+	4,  // 15: mooncake.transport.v1.TransportService.Share:input_type -> mooncake.transport.v1.ShareRequest
+	6,  // 16: mooncake.transport.v1.TransportService.Watch:input_type -> mooncake.transport.v1.WatchRequest
+	8,  // 17: mooncake.transport.v1.TransportService.Register:input_type -> mooncake.transport.v1.RegisterRequest
+	14, // 18: mooncake.transport.v1.TransportService.Deregister:input_type -> mooncake.transport.v1.DeregisterRequest
+	11, // 19: mooncake.transport.v1.TransportService.Allow:input_type -> mooncake.transport.v1.AllowRequest
+	16, // 20: mooncake.transport.v1.TransportService.Dial:input_type -> mooncake.transport.v1.DialRequest
+	19, // 21: mooncake.transport.v1.TransportService.Import:input_type -> mooncake.transport.v1.ImportRequest
+	21, // 22: mooncake.transport.v1.TransportService.ClosePath:input_type -> mooncake.transport.v1.ClosePathRequest
+	23, // 23: mooncake.transport.v1.TransportService.Rails:input_type -> mooncake.transport.v1.RailsRequest
+	25, // 24: mooncake.transport.v1.TransportService.Stats:input_type -> mooncake.transport.v1.StatsRequest
+	27, // 25: mooncake.transport.v1.TransportService.JoinSegment:input_type -> mooncake.transport.v1.JoinSegmentRequest
+	32, // 26: mooncake.transport.v1.TransportService.Segment:input_type -> mooncake.transport.v1.SegmentRequest
+	34, // 27: mooncake.transport.v1.TransportService.Translate:input_type -> mooncake.transport.v1.TranslateRequest
+	36, // 28: mooncake.transport.v1.TransportService.Accept:input_type -> mooncake.transport.v1.AcceptRequest
+	3,  // 29: mooncake.transport.v1.TransportService.Join:output_type -> mooncake.transport.v1.JoinResponse
+	5,  // 30: mooncake.transport.v1.TransportService.Share:output_type -> mooncake.transport.v1.ShareResponse
+	7,  // 31: mooncake.transport.v1.TransportService.Watch:output_type -> mooncake.transport.v1.WatchResponse
+	13, // 32: mooncake.transport.v1.TransportService.Register:output_type -> mooncake.transport.v1.RegisterResponse
+	15, // 33: mooncake.transport.v1.TransportService.Deregister:output_type -> mooncake.transport.v1.DeregisterResponse
+	12, // 34: mooncake.transport.v1.TransportService.Allow:output_type -> mooncake.transport.v1.AllowResponse
+	17, // 35: mooncake.transport.v1.TransportService.Dial:output_type -> mooncake.transport.v1.DialResponse
+	20, // 36: mooncake.transport.v1.TransportService.Import:output_type -> mooncake.transport.v1.ImportResponse
+	22, // 37: mooncake.transport.v1.TransportService.ClosePath:output_type -> mooncake.transport.v1.ClosePathResponse
+	24, // 38: mooncake.transport.v1.TransportService.Rails:output_type -> mooncake.transport.v1.RailsResponse
+	26, // 39: mooncake.transport.v1.TransportService.Stats:output_type -> mooncake.transport.v1.StatsResponse
+	28, // 40: mooncake.transport.v1.TransportService.JoinSegment:output_type -> mooncake.transport.v1.JoinSegmentResponse
+	33, // 41: mooncake.transport.v1.TransportService.Segment:output_type -> mooncake.transport.v1.SegmentResponse
+	35, // 42: mooncake.transport.v1.TransportService.Translate:output_type -> mooncake.transport.v1.TranslateResponse
+	37, // 43: mooncake.transport.v1.TransportService.Accept:output_type -> mooncake.transport.v1.AcceptResponse
+	29, // [29:44] is the sub-list for method output_type
+	14, // [14:29] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_mooncake_transport_v1_transport_proto_init() }
@@ -2038,13 +2320,14 @@ func file_mooncake_transport_v1_transport_proto_init() {
 	if File_mooncake_transport_v1_transport_proto != nil {
 		return
 	}
+	file_mooncake_transport_v1_transport_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_mooncake_transport_v1_transport_proto_rawDesc), len(file_mooncake_transport_v1_transport_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	TransportService_Watch_FullMethodName       = "/mooncake.transport.v1.TransportService/Watch"
 	TransportService_Register_FullMethodName    = "/mooncake.transport.v1.TransportService/Register"
 	TransportService_Deregister_FullMethodName  = "/mooncake.transport.v1.TransportService/Deregister"
+	TransportService_Allow_FullMethodName       = "/mooncake.transport.v1.TransportService/Allow"
 	TransportService_Dial_FullMethodName        = "/mooncake.transport.v1.TransportService/Dial"
 	TransportService_Import_FullMethodName      = "/mooncake.transport.v1.TransportService/Import"
 	TransportService_ClosePath_FullMethodName   = "/mooncake.transport.v1.TransportService/ClosePath"
@@ -58,6 +59,9 @@ type TransportServiceClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*RegisterResponse, error)
 	Deregister(ctx context.Context, in *DeregisterRequest, opts ...grpc.CallOption) (*DeregisterResponse, error)
+	// Allow replaces the keys of grants of a region that was registered with some. It comes after each change, and from time to
+	// time for what the clocks of masters show.
+	Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error)
 	// Dial makes a path over the rings that the message of the token carries.
 	Dial(ctx context.Context, in *DialRequest, opts ...grpc.CallOption) (*DialResponse, error)
 	Import(ctx context.Context, in *ImportRequest, opts ...grpc.CallOption) (*ImportResponse, error)
@@ -133,6 +137,16 @@ func (c *transportServiceClient) Deregister(ctx context.Context, in *DeregisterR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeregisterResponse)
 	err := c.cc.Invoke(ctx, TransportService_Deregister_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *transportServiceClient) Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AllowResponse)
+	err := c.cc.Invoke(ctx, TransportService_Allow_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +262,9 @@ type TransportServiceServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
 	Deregister(context.Context, *DeregisterRequest) (*DeregisterResponse, error)
+	// Allow replaces the keys of grants of a region that was registered with some. It comes after each change, and from time to
+	// time for what the clocks of masters show.
+	Allow(context.Context, *AllowRequest) (*AllowResponse, error)
 	// Dial makes a path over the rings that the message of the token carries.
 	Dial(context.Context, *DialRequest) (*DialResponse, error)
 	Import(context.Context, *ImportRequest) (*ImportResponse, error)
@@ -284,6 +301,9 @@ func (UnimplementedTransportServiceServer) Register(context.Context, *RegisterRe
 }
 func (UnimplementedTransportServiceServer) Deregister(context.Context, *DeregisterRequest) (*DeregisterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Deregister not implemented")
+}
+func (UnimplementedTransportServiceServer) Allow(context.Context, *AllowRequest) (*AllowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Allow not implemented")
 }
 func (UnimplementedTransportServiceServer) Dial(context.Context, *DialRequest) (*DialResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Dial not implemented")
@@ -412,6 +432,24 @@ func _TransportService_Deregister_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(TransportServiceServer).Deregister(ctx, req.(*DeregisterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TransportService_Allow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AllowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TransportServiceServer).Allow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TransportService_Allow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TransportServiceServer).Allow(ctx, req.(*AllowRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -600,6 +638,10 @@ var TransportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Deregister",
 			Handler:    _TransportService_Deregister_Handler,
+		},
+		{
+			MethodName: "Allow",
+			Handler:    _TransportService_Allow_Handler,
 		},
 		{
 			MethodName: "Dial",

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -14,6 +15,8 @@ import (
 // The sizes of the entries in bytes.
 const (
 	submissionSize = 64
+	// grantedSize is that of a submission for a plugin that carries grants.
+	grantedSize    = submissionSize + transport.GrantSize
 	completionSize = 256
 	// completionHead is all that a completion without an error has.
 	completionHead = 16
@@ -24,15 +27,23 @@ const (
 // MaxSlots is the most operations that can be in flight on a path.
 const MaxSlots = shm.MaxEntries
 
-// RingBytes returns the size of the memory file of a path, and the offset of the ring of
+// RingBytes returns the size of the memory file of a path whose submissions have entry bytes, and the offset of the ring of
 // completions in it.
-func RingBytes(slots int) (size, completions int) {
-	completions = submissions(slots).Bytes()
+func RingBytes(slots, entry int) (size, completions int) {
+	completions = submissions(slots, entry).Bytes()
 	return completions + completed(slots).Bytes(), completions
 }
 
-func submissions(slots int) shm.Layout {
-	return shm.Layout{Entries: slots, EntrySize: submissionSize}
+// entrySize returns the size of a submission.
+func entrySize(grants bool) int {
+	if grants {
+		return grantedSize
+	}
+	return submissionSize
+}
+
+func submissions(slots, entry int) shm.Layout {
+	return shm.Layout{Entries: slots, EntrySize: entry}
 }
 
 func completed(slots int) shm.Layout {
@@ -71,9 +82,11 @@ type submission struct {
 	rail  transport.RailID
 	kind  transport.OpKind
 	place place
+	grant *transport.Grant // nil for none
 }
 
-func (s *submission) encode(b *[submissionSize]byte) {
+// encode fills b, which has the size of a submission. One that is too small leaves the grant out.
+func (s *submission) encode(b []byte) {
 	e := binary.NativeEndian
 	e.PutUint64(b[0:], uint64(s.tag))
 	e.PutUint64(b[8:], s.region)
@@ -85,14 +98,25 @@ func (s *submission) encode(b *[submissionSize]byte) {
 	e.PutUint16(b[56:], uint16(s.rail))
 	b[58], b[59] = byte(s.kind), byte(s.place)
 	e.PutUint32(b[60:], 0)
+	if len(b) == grantedSize && s.grant != nil {
+		e.PutUint32(b[60:], withGrant)
+		copy(b[submissionSize:], s.grant[:])
+	}
 }
 
-func decodeSubmission(b *[submissionSize]byte) (submission, error) {
+// withGrant marks an entry with a grant.
+const withGrant = 1
+
+func decodeSubmission(b []byte) (submission, error) {
 	e := binary.NativeEndian
 	s := submission{
 		tag: tag(e.Uint64(b[0:])), region: e.Uint64(b[8:]), local: e.Uint64(b[16:]), length: e.Uint64(b[24:]),
 		remote: transport.RemoteID(e.Uint64(b[32:])), offset: e.Uint64(b[40:]), limit: time.Duration(e.Uint64(b[48:])),
 		rail: transport.RailID(e.Uint16(b[56:])), kind: transport.OpKind(b[58]), place: place(b[59]),
+	}
+	mark := e.Uint32(b[60:])
+	if mark == withGrant && len(b) == grantedSize {
+		s.grant, mark = (*transport.Grant)(slices.Clone(b[submissionSize:])), 0
 	}
 	switch {
 	case s.kind != transport.Read && s.kind != transport.Write:
@@ -103,8 +127,8 @@ func decodeSubmission(b *[submissionSize]byte) (submission, error) {
 		return s, fmt.Errorf("%d bytes", s.length)
 	case s.limit <= 0:
 		return s, fmt.Errorf("a time limit of %d", s.limit)
-	case e.Uint32(b[60:]) != 0:
-		return s, fmt.Errorf("an entry of another version (%#x)", e.Uint32(b[60:]))
+	case mark != 0:
+		return s, fmt.Errorf("an entry of another version (%#x)", mark)
 	}
 	return s, nil
 }

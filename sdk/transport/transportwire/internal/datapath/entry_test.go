@@ -23,8 +23,8 @@ func TestEntriesRoundTrip(t *testing.T) {
 			place: place(rapid.IntRange(0, 2).Draw(t, "place")),
 		}
 		var b [submissionSize]byte
-		want.encode(&b)
-		got, err := decodeSubmission(&b)
+		want.encode(b[:])
+		got, err := decodeSubmission(b[:])
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		require.Equal(t, want.tag, newTag(want.tag.slot(), want.tag.generation()))
@@ -69,7 +69,7 @@ func FuzzEntries(f *testing.F) {
 		if s, err := table.find(c.tag); err == nil {
 			require.True(t, s.used)
 		}
-		if s, err := decodeSubmission((*[submissionSize]byte)(e[:])); err == nil {
+		if s, err := decodeSubmission(e[:submissionSize]); err == nil {
 			require.Positive(t, s.limit)
 			require.Less(t, s.length, uint64(1)<<63)
 		}

@@ -36,6 +36,8 @@ type HostOptions struct {
 	Limit time.Duration
 	// LocalAny allows operations on memory that is not registered.
 	LocalAny bool
+	// Grants says that the plugin takes submissions with grants.
+	Grants bool
 }
 
 // Host is the state that the paths of one transport share. Safe for concurrent use.

@@ -54,8 +54,8 @@ func newRig(t rigT, slots int, change func(*HostOptions)) *rig {
 	require.NoError(t, r.h.Add(1, r.mem, 7, "register"))
 	r.h.Ready(1, true)
 	r.p.Imported(5)
-	_, second := RingBytes(slots)
-	r.in, err = shm.NewConsumer(r.p.mem.Bytes(), submissions(slots), nil, 0)
+	_, second := RingBytes(slots, submissionSize)
+	r.in, err = shm.NewConsumer(r.p.mem.Bytes(), submissions(slots, submissionSize), nil, 0)
 	require.NoError(t, err)
 	r.out, err = shm.NewProducer(r.p.mem.Bytes()[second:], completed(slots), ringOf{r.p})
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func (r *rig) taken(t require.TestingT) []submission {
 	for i := range out {
 		var b [submissionSize]byte
 		r.in.Copy(i, b[:])
-		out[i], err = decodeSubmission(&b)
+		out[i], err = decodeSubmission(b[:])
 		require.NoError(t, err)
 	}
 	r.in.Free(n)
@@ -187,7 +187,7 @@ func TestBrokenContract(t *testing.T) {
 }
 
 // second is where the ring of completions begins.
-func (r *rig) second() int { _, n := RingBytes(len(r.p.table.slots)); return n }
+func (r *rig) second() int { _, n := RingBytes(len(r.p.table.slots), submissionSize); return n }
 
 // TestCompletedWithoutBeingRead checks that the host refuses completions of operations that the
 // plugin has not read from the ring. If it accepted them, it could overwrite entries that are still

@@ -32,7 +32,7 @@ type Path struct {
 	mu      sync.Mutex
 	corrupt bool // the ring of completions is no longer read; the holder of turn may read this field
 	out     *shm.Producer
-	put     [submissionSize]byte
+	put     []byte // one submission
 	table   table
 	remotes map[transport.RemoteID]struct{}
 	rails   map[transport.RailID]struct{} // nil where the transport has none
@@ -46,14 +46,15 @@ type Path struct {
 // NewPath makes a path with rings for slots operations, a power of two. The caller passes its
 // Descriptors to the plugin, and settles the path at the end.
 func (h *Host) NewPath(name string, slots int, railed bool) (*Path, error) {
-	size, second := RingBytes(slots)
+	entry := entrySize(h.Grants)
+	size, second := RingBytes(slots, entry)
 	mem, err := shm.Create("mooncake path "+name, size)
 	if err != nil {
 		return nil, err
 	}
 	p := &Path{
 		h: h, name: name, epoch: time.Now(), mem: mem, turn: make(chan struct{}, 1), table: newTable(slots),
-		remotes: map[transport.RemoteID]struct{}{}, batch: make([]completion, 0, min(slots, 64)),
+		remotes: map[transport.RemoteID]struct{}{}, batch: make([]completion, 0, min(slots, 64)), put: make([]byte, entry),
 	}
 	if railed {
 		p.rails = map[transport.RailID]struct{}{}
@@ -67,7 +68,7 @@ func (h *Host) NewPath(name string, slots int, railed bool) (*Path, error) {
 		}
 		p.theirs = append(p.theirs, fd)
 	}
-	if p.out, err = shm.NewProducer(mem.Bytes(), submissions(slots), p.bells[0]); err == nil {
+	if p.out, err = shm.NewProducer(mem.Bytes(), submissions(slots, entry), p.bells[0]); err == nil {
 		p.in, err = shm.NewConsumer(mem.Bytes()[second:], completed(slots), p.bells[1], 0)
 	}
 	if err == nil {

@@ -28,6 +28,8 @@ type PumpOptions struct {
 	// Host is the process ID of the host, for operations on foreign memory.
 	Host  int
 	Stats *PumpStats
+	// Grants says that submissions have room for grants.
+	Grants bool
 }
 
 // PumpStats are the counters of all pumps of a plugin.
@@ -43,6 +45,7 @@ type Pump struct {
 	in    *shm.Consumer
 	ops   []transport.Op
 	batch []submission
+	entry []byte // one submission
 
 	space   chan struct{} // holds a token after a completion was reaped
 	cancel  context.CancelFunc
@@ -81,9 +84,10 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 	}
 	p := &Pump{
 		PumpOptions: o, space: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
-		flight: make([]flight, slots), ops: make([]transport.Op, 0, pumpBatch), batch: make([]submission, 0, pumpBatch),
+		flight: make([]flight, slots), ops: make([]transport.Op, 0, pumpBatch), batch: make([]submission, 0, pumpBatch), entry: make([]byte, entrySize(o.Grants)),
 	}
-	size, second := RingBytes(slots)
+	entry := entrySize(o.Grants)
+	size, second := RingBytes(slots, entry)
 	var err error
 	p.mem, err = shm.Map(fds[0], shm.MapOptions{Size: size})
 	closeAll(fds[:1])
@@ -95,7 +99,7 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 		p.bells[i], err = shm.BellOf(fd)
 	}
 	if err == nil {
-		p.in, err = shm.NewConsumer(p.mem.Bytes(), submissions(slots), p.bells[0], 0)
+		p.in, err = shm.NewConsumer(p.mem.Bytes(), submissions(slots, entry), p.bells[0], 0)
 	}
 	if err == nil {
 		p.out, err = shm.NewProducer(p.mem.Bytes()[second:], completed(slots), p.bells[1])
@@ -170,10 +174,9 @@ func (p *Pump) submissions(ctx context.Context) {
 func (p *Pump) submit(n int) error {
 	now := time.Now()
 	p.batch, p.ops = p.batch[:0], p.ops[:0]
-	var b [submissionSize]byte
 	for i := range n {
-		p.in.Copy(i, b[:])
-		s, err := decodeSubmission(&b)
+		p.in.Copy(i, p.entry)
+		s, err := decodeSubmission(p.entry)
 		if err != nil {
 			return err
 		}
@@ -237,6 +240,9 @@ func (p *Pump) accept(s *submission, now time.Time) (transport.Op, error) {
 	p.mu.Unlock()
 	o := transport.Op{
 		ID: uint64(s.tag), Kind: s.kind, Local: f.buf, Remote: s.remote, Offset: s.offset, Rail: s.rail, Deadline: now.Add(s.limit),
+	}
+	if s.grant != nil {
+		o.Grant = transport.PermitOf(s.grant)
 	}
 	if f.host != 0 && !f.read {
 		if err := ReadHost(p.Host, f.buf, f.host); err != nil {

@@ -110,10 +110,10 @@ func (p *Path) putWhole(o *transport.Op, handle, at uint64, limit, clock time.Du
 	s.id, s.kind, s.length, s.seq, s.due = o.ID, o.Kind, len(o.Local), p.out.Written(), clock+limit+p.h.Overdue
 	e := submission{
 		tag: newTag(i, s.generation), kind: o.Kind, region: handle, local: at, length: uint64(len(o.Local)),
-		remote: o.Remote, offset: o.Offset, limit: limit, rail: o.Rail,
+		remote: o.Remote, offset: o.Offset, limit: limit, rail: o.Rail, grant: o.Grant.Grant(),
 	}
-	e.encode(&p.put)
-	p.out.Put(p.put[:])
+	e.encode(p.put)
+	p.out.Put(p.put)
 }
 
 // foreignOp is an operation on memory without a descriptor. It is divided into chunks, each of
@@ -166,15 +166,15 @@ func (p *Path) putChunks(w *foreignOp, clock time.Duration) {
 		s.of, s.stage, s.local = w, e, w.Local[w.cut:w.cut+n]
 		sub := submission{
 			tag: newTag(i, s.generation), kind: w.Kind, place: inStage, local: uint64(e.at), length: uint64(n),
-			remote: w.Remote, offset: w.Offset + uint64(w.cut), limit: max(1, left), rail: w.Rail,
+			remote: w.Remote, offset: w.Offset + uint64(w.cut), limit: max(1, left), rail: w.Rail, grant: w.Grant.Grant(),
 		}
 		if way == WayVM {
 			sub.place, sub.region = inHost, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.local))))
 		} else if w.Kind == transport.Write {
 			p.h.copied.Add(uint64(copy(st.mem[e.at:], s.local)))
 		}
-		sub.encode(&p.put)
-		p.out.Put(p.put[:])
+		sub.encode(p.put)
+		p.out.Put(p.put)
 		w.cut += n
 		w.open++
 	}

@@ -1,0 +1,43 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
+)
+
+// TestAGrantThatIsOver: when a node says that the time of a grant is over, the client asks the master for another one.
+func TestAGrantThatIsOver(t *testing.T) {
+	for name, over := range map[string]int{"once": 1, "always": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, nil)
+			p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+			c := p.member("c:1", memberOptions{})
+			require.NoError(t, c.Put(t.Context(), "k", content("k", 5000), one))
+			reads := 0
+			c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+				if e.Kind != transport.Read {
+					return memtransport.Fault{}
+				}
+				if reads++; reads > over {
+					return memtransport.Fault{}
+				}
+				return memtransport.Fault{Err: transportkit.GrantOver.Error("a:1")}
+			})
+			got, err := c.Get(t.Context(), "k")
+			if over > 1 {
+				require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
+				require.Equal(t, reads, c.count(t, "mooncake_client_leases_expired_total"))
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, content("k", 5000), got)
+			require.Equal(t, 2, reads)
+		})
+	}
+}
