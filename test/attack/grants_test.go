@@ -17,11 +17,12 @@ import (
 // client returns a client with an identity of its own.
 func (c *campaign) client(t *testing.T, name string) attacker {
 	t.Helper()
-	f, err := c.dir.Issue(name, nil, time.Hour, time.Now(), security.Identity{Trust: "mooncake", Role: security.RoleClient, Name: name})
+	id := security.Identity{Trust: "mooncake", Role: security.RoleClient, Name: name}
+	f, err := c.dir.Issue(name, nil, time.Hour, time.Now(), id)
 	require.NoError(t, err)
 	own := c.section(security.RoleClient)
 	own.Cert, own.Key = f.Cert, f.Key
-	return attacker{name, c.with(t, f.Cert, f.Key), own}
+	return attacker{name, c.with(t, f.Cert, f.Key), own, id}
 }
 
 // allowed returns what the master lets a process do with the object.
