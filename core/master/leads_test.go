@@ -47,7 +47,7 @@ func TestAMasterThatIsOneOfSeveral(t *testing.T) {
 		r.put("a")
 		reply, err := r.Ping(r.ctx, r.client, model.PingReport{})
 		require.NoError(t, err)
-		require.Equal(t, model.PingReply{Status: model.ClientOK, ViewVersion: 7, Epoch: reply.Epoch}, reply)
+		require.Equal(t, model.PingReply{Status: model.ClientOK, ViewVersion: 7, Epoch: reply.Epoch, Clock: reply.Clock}, reply)
 
 		l.lasts(0)
 		refused("not renewed")

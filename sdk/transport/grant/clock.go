@@ -25,11 +25,9 @@ type reading struct{ ahead, at time.Duration }
 func (c *Clock) Hear(sent, now, shown time.Duration) {
 	for {
 		old := c.heard.Load()
-		fresh := &reading{ahead: shown - sent, at: now}
-		if old != nil {
-			if kept := old.bound(now) - now; kept < fresh.ahead {
-				fresh.ahead = kept
-			}
+		fresh := &reading{ahead: shown - sent, at: sent} // The clocks drift during the call as well.
+		if old != nil && old.bound(now) < fresh.bound(now) {
+			return
 		}
 		if c.heard.CompareAndSwap(old, fresh) {
 			return

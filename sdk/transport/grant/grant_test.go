@@ -227,3 +227,29 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// TestClock: the bound is never before what the other clock shows, and late by the best answer's time and drift at most, whatever the
+// answers took and however the clocks drift.
+func TestClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := 1 + rapid.Float64Range(-drift, drift).Draw(t, "rate")/2
+		ahead := time.Duration(rapid.Int64Range(int64(-time.Hour), int64(time.Hour)).Draw(t, "ahead"))
+		now, other := time.Hour, func(at time.Duration) time.Duration { return 2*time.Hour + ahead + time.Duration(rate*float64(at)) }
+		c := new(Clock)
+		_, heard := c.Latest(now)
+		require.False(t, heard)
+		for range rapid.IntRange(1, 20).Draw(t, "answers") {
+			sent := now
+			there, back := rapid.Int64Range(0, int64(time.Second)).Draw(t, "there"), rapid.Int64Range(0, int64(time.Second)).Draw(t, "back")
+			now = sent + time.Duration(there+back)
+			c.Hear(sent, now, other(sent+time.Duration(there)))
+			for range 3 {
+				bound, heard := c.Latest(now)
+				require.True(t, heard)
+				require.GreaterOrEqual(t, bound+time.Microsecond, other(now), "not before")
+				require.LessOrEqual(t, bound-other(now), time.Duration(there+back)+time.Duration(2*drift*float64(now-sent))+time.Microsecond, "not late")
+				now += time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "pause"))
+			}
+		}
+	})
+}
