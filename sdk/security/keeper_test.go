@@ -163,7 +163,7 @@ func TestAllowGivesIdentities(t *testing.T) {
 	a := securitytest.NewAuthority(t)
 	files := a.Issue(t, cert(security.RoleMaster))
 	master, err := security.Open(security.Settings{Mode: security.ModeMTLS, Files: files, Allow: []string{
-		"client/team/a=dns:a.teams.example.org", "store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node/O=tests", 
+		"client/team/a=dns:a.teams.example.org", "store/big=dns:*.stores.example.org", "client=uri:spiffe://k8s/ns/llm/sa/*", "operator=subject:CN=node/O=tests",
 	}})
 	require.NoError(t, err)
 	for _, c := range []struct {
