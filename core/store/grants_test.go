@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/memtransport"
+	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
@@ -40,4 +42,28 @@ func TestAGrantThatIsOver(t *testing.T) {
 			require.Equal(t, 2, reads)
 		})
 	}
+}
+
+// TestWhatTheWriterMayNotRead: a grant to write allows no reads. A put in ranges of which one was written twice then ends without checksums.
+func TestWhatTheWriterMayNotRead(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+	c := p.member("c:1", memberOptions{})
+	ctx, value := t.Context(), content("k", 700_000)
+	require.NoError(t, c.StartPuts(ctx, []string{"k"}, []uint64{700_000}, one, nil)[0])
+	for _, w := range []store.Ranges{write("k", 1, value[1:]), write("k", 0, value[:400_000])} {
+		require.NoError(t, c.PutRanges(ctx, []store.Ranges{w})[0].Err)
+	}
+	c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+		if e.Kind != transport.Read {
+			return memtransport.Fault{}
+		}
+		return memtransport.Fault{Err: transportkit.GrantWrong.Error("a:1")}
+	})
+	require.NoError(t, c.EndPuts(ctx, []string{"k"})[0])
+	c.wire.SetHook(nil)
+	require.Equal(t, model.ChecksumNone, c.Query(ctx, []string{"k"})[0].Value.Checksum.Kind)
+	got, err := c.Get(ctx, "k")
+	require.NoError(t, err)
+	require.Equal(t, value, got)
 }

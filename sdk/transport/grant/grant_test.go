@@ -39,21 +39,6 @@ func TestKeysDoNotShow(t *testing.T) {
 	}
 }
 
-// TestCheckAllocatesNothing bounds the cost of an operation.
-func TestCheckAllocatesNothing(t *testing.T) {
-	b, e := NewBook(func() time.Duration { return 0 }), new(Clock)
-	e.Hear(0, 0, 0)
-	entry := b.Add(Role{Clock: e})
-	s, by := NewSealer(entry.Number, entry.Key), SubjectOf("a")
-	var g transport.Grant
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		s.Seal(&g, Claim{transport.Read, 0, 10, time.Second}, by)
-		if b.Check(&g, by, transport.Read, 0, 10) != transport.GrantGood {
-			t.Fatal("refused")
-		}
-	}))
-}
-
 // pool is a model of masters, each of which takes the place of the one before, and of a node whose clock is not theirs.
 type pool struct {
 	now     time.Duration // true time
