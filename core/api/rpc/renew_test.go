@@ -100,7 +100,7 @@ func TestRenewedPeersNoticeNothing(t *testing.T) {
 		s := server.New(newTableMaster(), server.Options{})
 		run(ln, s.Serve, s.Stop)
 	}
-	tier := staging.NewServer(stager{}, nil)
+	tier := staging.NewServer(stager{}, nil, nil)
 	run(tiers, tier.Serve, tier.Stop)
 	admin := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }), httpd.Options{})
 	admin.Start(web)

@@ -47,19 +47,11 @@ type accepted struct {
 
 func (d *Doors) listen(ln net.Listener, door config.Door) net.Listener {
 	l := &listener{
-		Listener: ln, of: d, door: door, tls: d.server(door),
+		Listener: ln, of: d, door: door, tls: d.keeper.Server(protocols(door)...),
 		ready: make(chan accepted), closed: make(chan struct{}), over: make(chan struct{}), young: list.New(),
 	}
 	go l.accept()
 	return l
-}
-
-// server is what TLS at a door demands. A handshake is between processes that move objects.
-func (d *Doors) server(door config.Door) *tls.Config {
-	if door == config.DoorHandshake {
-		return d.keeper.ServerFor([]security.Role{security.RoleStore, security.RoleClient, security.RoleMaster}, protocols(door)...)
-	}
-	return d.keeper.Server(protocols(door)...)
 }
 
 func (l *listener) accept() {
