@@ -9,10 +9,11 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/core/store"
 )
 
-// benchClient is connected over loopback to a master with 256 objects of one replica.
-func benchClient(b *testing.B) (*client.Client, []model.Key) {
+// benchTable is a master with 256 objects of one replica.
+func benchTable(b *testing.B) (store.Master, []model.Key) {
 	m := newTableMaster()
 	var items []model.PutItem
 	var ends []model.EndItem
@@ -27,6 +28,12 @@ func benchClient(b *testing.B) (*client.Client, []model.Key) {
 	require.NoError(b, err)
 	_, err = m.PutEnd(context.Background(), anonymous, ends, nil)
 	require.NoError(b, err)
+	return m, keys
+}
+
+// benchClient is connected over loopback to a benchTable.
+func benchClient(b *testing.B) (*client.Client, []model.Key) {
+	m, keys := benchTable(b)
 	return connect(b, m), keys
 }
 

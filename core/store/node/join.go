@@ -77,6 +77,8 @@ func (c *cell) join(ctx context.Context) {
 	c.mu.Unlock()
 	switch {
 	case err == nil:
+		now := time.Now()
+		c.since.Store(&now)
 		c.mounted.Store(true)
 		c.joined.Store(true)
 		c.fetching.Do(func() {
@@ -135,11 +137,12 @@ func (n *Node) Pinged(reply model.PingReply, err error) {
 		if err != nil {
 			p.Err = err
 		}
-		c.pinged(p.Err, p.Status == model.ClientNeedRemount)
+		c.pinged(p.Err, p.Status == model.ClientNeedRemount, reply.Sent)
 	}
 }
 
-func (c *cell) pinged(err error, forgotten bool) {
+// pinged takes the answer to a ping that was sent at a time.
+func (c *cell) pinged(err error, forgotten bool, sent time.Time) {
 	if !c.joined.Load() {
 		if err == nil {
 			c.requestMount()
@@ -152,6 +155,9 @@ func (c *cell) pinged(err error, forgotten bool) {
 		c.mu.Unlock()
 		c.attempts.Add(1)
 		return
+	}
+	if since := c.since.Load(); err == nil && forgotten && since != nil && !sent.After(*since) {
+		return // The master has learned of the node after it answered.
 	}
 	ok := err == nil && !forgotten
 	was := c.mounted.Swap(ok)
@@ -194,7 +200,9 @@ func (c *cell) keepMounted(ctx context.Context) {
 		}
 		if refused = err != nil; !refused {
 			c.session.Answered()
-			c.pinged(nil, false)
+			now := time.Now()
+			c.since.Store(&now)
+			c.pinged(nil, false, now)
 		}
 	}
 }

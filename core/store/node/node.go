@@ -60,11 +60,12 @@ type cell struct {
 	joined    atomic.Bool   // the memory was mounted once
 	attempts  atomic.Uint64 // completed attempts to join
 	mounted   atomic.Bool
-	tierless  atomic.Bool          // the master takes no storage tiers
-	remount   chan struct{}        // capacity 1: the master does not know the node
-	attached  chan struct{}        // capacity 1: a segment was attached
-	plain     atomic.Bool          // the master keeps no ledgers
-	followers map[string]*follower // by address; of the goroutine that pulls
+	since     atomic.Pointer[time.Time] // when the memory was mounted last
+	tierless  atomic.Bool               // the master takes no storage tiers
+	remount   chan struct{}             // capacity 1: the master does not know the node
+	attached  chan struct{}             // capacity 1: a segment was attached
+	plain     atomic.Bool               // the master keeps no ledgers
+	followers map[string]*follower      // by address; of the goroutine that pulls
 	// attachedAgain is when the node attached last, in Unix nanoseconds, 0 before the second time.
 	attachedAgain atomic.Int64
 }
