@@ -209,7 +209,7 @@ func TestWhatWouldBePlaintextIsRefusedAtTheStart(t *testing.T) {
 	}{
 		{[]string{"store", "--transports", "rdma", "--local_hostname", "127.0.0.1"}, "name rdma in security.plaintext"},
 		{[]string{"master", "--rpc_port", "0", "--metrics_port", "0", "--enable_kv_events", "--kv_events_bind_endpoint", "tcp://127.0.0.1:*", "--kv_events_backend_id", "a"}, "name kv-events in security.plaintext"},
-		{[]string{"master", "--enable_ha", "--ha_backend_connstring", "127.0.0.1:1", "--metrics_port", "0"}, "name etcd in security.plaintext"},
+		{[]string{"master", "--enable_ha", "--ha_backend_connstring", "http://127.0.0.1:1", "--metrics_port", "0"}, "name etcd in security.plaintext"},
 	} {
 		r := program(t, "mooncake", env, "", c.args...)
 		assert.NotZero(t, r.Code, c.args)

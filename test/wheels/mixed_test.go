@@ -258,15 +258,16 @@ const heapGrowth = 48 << 20
 // held is what a process has in use.
 type held struct{ goroutines, files, heap int }
 
-// steady is held once a store that has just started has all its connections: the counts are the same in several looks.
+// steady is the most that is held once a store that has just started has all its connections: several looks see no more.
 func (m *master) steady(t testing.TB) (h held) {
 	t.Helper()
 	same := 0
 	until(t, "the connections of the store are there", func() bool {
-		was := h
-		if h = m.held(t); h.goroutines != was.goroutines || h.files != was.files {
+		now := m.held(t)
+		if now.goroutines > h.goroutines || now.files > h.files {
 			same = 0
 		}
+		h = held{max(h.goroutines, now.goroutines), max(h.files, now.files), now.heap}
 		same++
 		time.Sleep(100 * time.Millisecond)
 		return same > 15
