@@ -91,7 +91,8 @@ func (s *suite) grants(t conformance.T) {
 	clear(buf)
 	must(t, p, op(transport.Read, 0, size, master.allow(transport.Read, 0, size)))
 	require.Equal(t, mem, buf)
-	must(t, p, op(transport.Read, from+1, to-1, part(transport.Read)), transport.Op{ID: 2, Kind: transport.Write, Local: buf[from:to], Remote: ids[0], Offset: from, Grant: part(transport.Write)})
+	must(t, p, op(transport.Read, from+1, to-1, part(transport.Read)))
+	must(t, p, op(transport.Write, from, to, part(transport.Write)))
 	before := append([]byte(nil), mem...)
 	refused := func(name string, code errs.Code, o transport.Op) {
 		fill(buf, 7)
