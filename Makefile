@@ -83,11 +83,10 @@ test-long: setup-tests # the tests that make test skips because they take long
 .PHONY: test-race
 test-race: setup-tests # the Go tests but for those of real processes, with the race detector
 	$(download)
-	go test -race -timeout 20m ./core/... ./plugins/... ./cmd/...
+	go test -race -short -timeout 20m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -race -timeout 20m ./...
 	cd bench && go test -race -timeout 20m ./...
 	cd examples/transport-uds && go test -race ./...
-	cd examples/tier-s3 && go test -race -timeout 20m ./...
 
 .PHONY: pydev
 pydev: setup ## Build what the Python package needs in place, for PYTHONPATH=sdk/python
@@ -110,10 +109,13 @@ test-python: setup-python $(TOOLS)/python/.stamp ## Run the tests of the Python 
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
 
+WITH_CERTIFICATES := store/test_store_bytes.py store/test_store_zerocopy.py store/test_store_sessions.py store/test_store_tiers.py \
+                     engine/test_engine_store.py consumers/test_sglang_hicache.py consumers/test_vllm_store.py
+
 .PHONY: test-python-mtls
-test-python-mtls: setup-tests $(TOOLS)/python/.stamp ## Run the Python tests of stores, engines and their users, with certificates
+test-python-mtls: setup-tests $(TOOLS)/python/.stamp ## Run Python tests of stores, engines and their users, with certificates; ALL=1 for all of them
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
-	MOONCAKE_TEST_SECURITY=mtls $(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider $(addprefix sdk/python/tests/,store engine consumers) $(PYTESTFLAGS)
+	MOONCAKE_TEST_SECURITY=mtls $(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider $(addprefix sdk/python/tests/,$(if $(ALL),store engine consumers,$(WITH_CERTIFICATES))) $(PYTESTFLAGS)
 
 .PHONY: test-python-torch
 test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, with PyTorch where the system has it
