@@ -74,6 +74,10 @@ test-all: test-long test-rest ## Run what make test leaves out: long tests, the 
 .PHONY: test-rest
 test-rest: test-examples-python test-race test-python-mtls test-python-asan test-python-torch test-rdma
 
+.PHONY: test-seals
+test-seals: setup-tests ## Run the tests of stores once more with each kind of sealed objects; minutes, and not part of the others
+	MOONCAKE_TEST_SEALS=1 go test -timeout 60m -run TestSuiteWithSeals ./core/store
+
 .PHONY: test-long
 test-long: setup-tests # the tests that make test skips because they take long
 	$(download)

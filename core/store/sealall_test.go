@@ -63,8 +63,8 @@ const unsealedOnly = "^(TestDamaged.*|TestHalfDamagedObjectStays|TestLongRead|Te
 
 // TestSuiteWithSeals runs the other tests of this package, simulations included, with clients that seal.
 func TestSuiteWithSeals(t *testing.T) {
-	if os.Getenv("MOONCAKE_TEST_LONG") == "" {
-		t.Skip("takes long; make test-all runs it")
+	if os.Getenv("MOONCAKE_TEST_SEALS") == "" {
+		t.Skip("takes long; make test-seals runs it")
 	}
 	for _, mode := range []string{"mac", "aead"} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.skip", unsealedOnly, "-test.timeout", "30m")
