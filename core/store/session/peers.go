@@ -39,7 +39,7 @@ type peerSeen struct {
 	since   time.Time // busy since, when active
 	last    time.Time // when the last transfer ended
 	fails   int       // failures since it was last fully trusted
-	first   time.Time // when the first of them was noted
+	first   time.Time // when the first of them was noted, if that was a refusal
 	failed  time.Time // when the last failure was noted
 	suspect bool      // nothing succeeded since then
 	shunned time.Time // until when clients avoid it
@@ -52,6 +52,7 @@ type tally struct {
 	began        time.Time
 	done, failed uint32
 	stalled      bool // a read left it for another copy
+	silent       bool // nothing answered
 	bytes        uint64
 	last         time.Time
 }
@@ -108,7 +109,10 @@ func (b *peerBook) end(t *tally) {
 		if t.began.Before(p.failed) {
 			return // It was in flight when another call failed: what happened is one failure.
 		}
-		if p.fails++; p.fails == 1 {
+		if p.fails == 1 && t.began.Sub(p.first) < patience {
+			return // It is still the same failure, and may be over in a moment.
+		}
+		if p.fails++; p.fails == 1 && !t.silent && !t.stalled {
 			p.first = t.last
 		}
 		p.failed = t.last

@@ -50,6 +50,7 @@ func (s *Session) Transfer(ctx context.Context, e Engine, reqs []transfer.Reques
 			t.stalled = true
 		case blamed(ctx, &reqs[i], r, now):
 			t.failed++
+			t.silent = t.silent || errors.Is(r.Err, transfer.ErrTimeout) || errors.Is(r.Err, context.DeadlineExceeded)
 			failed = true
 		}
 		if r.Done.After(t.last) {

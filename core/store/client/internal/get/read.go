@@ -41,8 +41,9 @@ func (c *Call) ReadHeld(ctx context.Context, u *lease.User) {
 	})
 }
 
-// refusedPause is the time between two attempts at reads whose nodes refuse them.
-const refusedPause = 100 * time.Millisecond
+// firstPause is the time until the second attempt at reads whose nodes refuse them. It doubles with each further one, up to
+// longestPause.
+const firstPause, longestPause = 50 * time.Millisecond, 250 * time.Millisecond
 
 // rounds repeats aim and fetch for the items whose lease ended, a bounded number of times, and
 // returns the items whose lease ended in the last round. It also repeats them, for as long as
@@ -50,12 +51,14 @@ const refusedPause = 100 * time.Millisecond
 // a node does while it restarts its transport.
 func (c *Call) rounds(ctx context.Context, items []*Item, aim func([]*Item) []*Item) []*Item {
 	defer c.r.removeDamaged(ctx, items)
+	wait := firstPause
 	for round := 0; ; round++ {
 		c.refused = c.refused[:0]
 		late := c.fetch(ctx, aim(items))
 		c.r.Metrics.Expired.Add(float64(len(late)))
 		switch {
-		case len(c.refused) > 0 && c.pause(ctx):
+		case len(c.refused) > 0 && pause(ctx, wait):
+			wait = min(2*wait, longestPause)
 			c.r.Metrics.Waited.Add(float64(len(c.refused)))
 			late = append(late, c.refused...)
 			round-- // A lease that ends meanwhile says nothing about its length.
@@ -71,8 +74,8 @@ func (c *Call) rounds(ctx context.Context, items []*Item, aim func([]*Item) []*I
 
 // pause waits before the next attempt at reads that were refused. It returns false if the caller's
 // context ended.
-func (c *Call) pause(ctx context.Context) bool {
-	t := time.NewTimer(refusedPause)
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
