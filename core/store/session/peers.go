@@ -17,6 +17,9 @@ const (
 	// returning is the time until an endpoint gets its full share of reads back, in multiples of the
 	// time that it was avoided.
 	returning = 4
+	// patience is how long reads without another copy wait for an endpoint that refuses them since a
+	// moment. A transport that its host starts again is back by then.
+	patience = time.Second
 )
 
 // peerBook counts the transfers with other nodes for the next report, and knows which nodes to avoid
@@ -36,6 +39,7 @@ type peerSeen struct {
 	since   time.Time // busy since, when active
 	last    time.Time // when the last transfer ended
 	fails   int       // failures since it was last fully trusted
+	first   time.Time // when the first of them was noted, if that was a refusal
 	failed  time.Time // when the last failure was noted
 	suspect bool      // nothing succeeded since then
 	shunned time.Time // until when clients avoid it
@@ -48,6 +52,7 @@ type tally struct {
 	began        time.Time
 	done, failed uint32
 	stalled      bool // a read left it for another copy
+	silent       bool // nothing answered
 	bytes        uint64
 	last         time.Time
 }
@@ -104,7 +109,12 @@ func (b *peerBook) end(t *tally) {
 		if t.began.Before(p.failed) {
 			return // It was in flight when another call failed: what happened is one failure.
 		}
-		p.fails++
+		if p.fails == 1 && t.began.Sub(p.first) < patience {
+			return // It is still the same failure, and may be over in a moment.
+		}
+		if p.fails++; p.fails == 1 && !t.silent && !t.stalled {
+			p.first = t.last
+		}
 		p.failed = t.last
 		p.shun = min(minShun<<min(p.fails-1, 10), maxShun)
 		p.shunned = t.last.Add(p.shun)
@@ -131,6 +141,15 @@ func (p *peerSeen) trust(now time.Time) float64 {
 		return 0
 	}
 	return min(max(float64(now.Sub(p.shunned))/float64(returning*p.shun), 0), 1)
+}
+
+// worthWaiting reports whether an endpoint worked until a moment ago, and may be back in another one. It is no longer once
+// patience is over, nor for an endpoint that fails again before it is fully trusted: what is dead costs each client one wait.
+func (b *peerBook) worthWaiting(endpoint string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.seen[endpoint]
+	return p != nil && p.fails > 0 && now.Sub(p.first) < patience
 }
 
 // pending reports whether there is something to report.

@@ -38,6 +38,7 @@ func TestTrustComesBackGradually(t *testing.T) {
 	require.InDelta(t, 0.5, b.trust("p", now.Add(minShun+returning*minShun/2)), 0.01)
 	require.InDelta(t, 1.0, b.trust("p", now.Add(minShun+returning*minShun)), 0)
 	for range 20 {
+		now = now.Add(patience)
 		fail()
 	}
 	require.Zero(t, b.trust("p", now.Add(maxShun)))
@@ -84,4 +85,32 @@ func TestOneCallFindsOutWhetherAnEndpointIsBack(t *testing.T) {
 	b.end(&tally{endpoint: "p", began: half, done: 1, last: half})
 	b.begin("p", half)
 	require.InDelta(t, 0.5, b.trust("p", half), 0.01, "it works, and gets its share back gradually")
+}
+
+// TestWaitingIsForRefusalsOfAMoment: only an endpoint that worked until a moment ago is worth waiting for. What fails meanwhile is
+// the same failure, and one that stays away costs no second wait.
+func TestWaitingIsForRefusalsOfAMoment(t *testing.T) {
+	b, now := newPeerBook(10), time.Now()
+	end := func(x tally) {
+		x.endpoint, x.began, x.last = "p", now, now
+		b.begin("p", now)
+		b.end(&x)
+	}
+	require.False(t, b.worthWaiting("p", now), "nothing is known")
+	end(tally{failed: 1})
+	require.True(t, b.worthWaiting("p", now))
+	for range 5 {
+		now = now.Add(patience / 10)
+		end(tally{failed: 1})
+	}
+	require.True(t, b.worthWaiting("p", now))
+	require.InDelta(t, 1.0, b.trust("p", now.Add(minShun*(1+returning))), 0, "avoided as after one failure")
+	now = now.Add(patience)
+	require.False(t, b.worthWaiting("p", now))
+	end(tally{failed: 1})
+	require.False(t, b.worthWaiting("p", now), "it has had its wait")
+	now = now.Add(maxShun * (1 + returning))
+	end(tally{done: 1})
+	end(tally{failed: 1, silent: true})
+	require.False(t, b.worthWaiting("p", now), "nothing answered, so the call has waited already")
 }

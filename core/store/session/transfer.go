@@ -50,6 +50,7 @@ func (s *Session) Transfer(ctx context.Context, e Engine, reqs []transfer.Reques
 			t.stalled = true
 		case blamed(ctx, &reqs[i], r, now):
 			t.failed++
+			t.silent = t.silent || errors.Is(r.Err, transfer.ErrTimeout) || errors.Is(r.Err, context.DeadlineExceeded)
 			failed = true
 		}
 		if r.Done.After(t.last) {
@@ -70,6 +71,12 @@ func (s *Session) Transfer(ctx context.Context, e Engine, reqs []transfer.Reques
 
 // Trust is the share of reads that an endpoint gets compared to a healthy one, 0 to 1.
 func (s *Session) Trust(endpoint string, now time.Time) float64 { return s.peers.trust(endpoint, now) }
+
+// WorthWaiting reports whether reads that have no other copy should wait for an endpoint that refuses them: it worked less than
+// a second ago.
+func (s *Session) WorthWaiting(endpoint string, now time.Time) bool {
+	return s.peers.worthWaiting(endpoint, now)
+}
 
 // tallyOf finds the tally of an endpoint. The peers of one call are few.
 func tallyOf(peers []tally, endpoint string) *tally {

@@ -56,6 +56,7 @@ type Call struct {
 	todo      []*Item
 	found     []*Item // items that have a replica to read
 	arrived   []*Item
+	refused   []*Item // items to try again in a moment, see refusing
 	ready     []*Item // to transfer now, and behind them the others
 	staging   *wave   // what nodes stage, nil for nothing
 	moving    *wave   // what they staged for the transfer in progress

@@ -41,18 +41,63 @@ func (c *Call) ReadHeld(ctx context.Context, u *lease.User) {
 	})
 }
 
+// firstPause is the time until the second attempt at reads whose nodes refuse them. It doubles with each further one, up to
+// longestPause.
+const firstPause, longestPause = 50 * time.Millisecond, 250 * time.Millisecond
+
 // rounds repeats aim and fetch for the items whose lease ended, a bounded number of times, and
-// returns the items whose lease ended in the last round.
+// returns the items whose lease ended in the last round. It also repeats them, for as long as
+// WorthWaiting says so, for items that have no other copy than one whose node refuses connections, as
+// a node does while it restarts its transport.
 func (c *Call) rounds(ctx context.Context, items []*Item, aim func([]*Item) []*Item) []*Item {
 	defer c.r.removeDamaged(ctx, items)
+	wait := firstPause
 	for round := 0; ; round++ {
+		c.refused = c.refused[:0]
 		late := c.fetch(ctx, aim(items))
 		c.r.Metrics.Expired.Add(float64(len(late)))
-		if len(late) == 0 || round == c.r.Config.ReadRetries || ctx.Err() != nil {
+		switch {
+		case len(c.refused) > 0 && pause(ctx, wait):
+			wait = min(2*wait, longestPause)
+			c.r.Metrics.Waited.Add(float64(len(c.refused)))
+			late = append(late, c.refused...)
+			round-- // A lease that ends meanwhile says nothing about its length.
+			for _, it := range c.refused {
+				it.Err = nil
+			}
+		case len(late) == 0 || round == c.r.Config.ReadRetries || ctx.Err() != nil:
 			return late
 		}
 		items = late
 	}
+}
+
+// pause waits before the next attempt at reads that were refused. It returns false if the caller's
+// context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refusing reports whether an item failed because the node of its last replica refuses connections
+// since a moment. One that does not answer at all has had its time.
+func (r *Reader) refusing(it *Item, now time.Time) bool {
+	if errs.ClassOf(it.last) != errs.ClassTransientPeer || errors.Is(it.last, transfer.ErrTimeout) {
+		return false
+	}
+	last := &it.object.Replicas[len(it.object.Replicas)-1]
+	for _, part := range last.Parts {
+		if r.Session.WorthWaiting(part.Endpoint, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // aim points items at the replicas that the leases name and returns those that have something to
@@ -163,6 +208,8 @@ func (c *Call) fetch(ctx context.Context, pending []*Item) (late []*Item) {
 				it.last = res.Err
 				if r.nextReplica(it) {
 					again = append(again, it)
+				} else if r.refusing(it, time.Now()) {
+					c.refused = append(c.refused, it)
 				}
 			case onTier(it) && !res.Done.Add(slept).Before(it.kept()):
 				if r.outlived(it) {

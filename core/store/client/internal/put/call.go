@@ -27,6 +27,10 @@ const (
 	// startRetries bounds those of a put that did not begin, because a node did not confirm where it
 	// writes. Each takes a second where another node does not either.
 	startRetries = 2
+	// firstPause and longestPause bound the pauses before the second and later retries. A full pool often gives a put the space
+	// that it has just given back, on the node that failed; a node that restarts its transport is back after some of them.
+	firstPause   = 25 * time.Millisecond
+	longestPause = 400 * time.Millisecond
 )
 
 // Writer puts objects for one client.
@@ -243,6 +247,12 @@ func (c *Call) retry(ctx context.Context, items []*Item, cfg model.ReplicateConf
 		for _, it := range again {
 			it.wasIndeterminate = it.wasIndeterminate || it.indeterminate
 			it.again, it.indeterminate, it.nodeGone, it.unconfirmed, it.Replicas = true, false, false, false, nil
+		}
+		if try > 0 && len(again) > 0 {
+			select {
+			case <-time.After(min(firstPause<<(try-1), longestPause)):
+			case <-ctx.Done():
+			}
 		}
 		items = again
 	}
