@@ -11,14 +11,14 @@ const (
 	clusterFlag   = "cluster_id"
 	adminPortFlag = "metrics_port"
 	adminPortKey  = "master.metrics_port"
-	tokenFileFlag = "token_file"
+	tokenFileFlag = "token-file"
 	tokenFileKey  = "security.token_file"
 )
 
 // MasterUsage is the help of --master.
 const MasterUsage = "host:port of the master, of several masters (host:port,host:port), or etcd://host:port, which knows who leads; also MOONCAKE_MASTER, or " + masterKey + " in the configuration file"
 
-// RegisterPoolFlags adds --master, --cluster_id, --metrics_port, --token_file and --config to a command that is no role
+// RegisterPoolFlags adds --master, --cluster_id, --metrics_port, --token-file and --config to a command that is no role
 // and asks the admin port of a pool's master. LoadPool reads them.
 func RegisterPoolFlags(fs *pflag.FlagSet) {
 	add(fs, GroupRole, masterFlag, "host:port", MasterUsage, "127.0.0.1:50051")
