@@ -2,6 +2,7 @@
 package issuer
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -33,6 +34,8 @@ type Issuer struct {
 	Fetches atomic.Int64
 	// Wants is what a request must have as its Authorization, empty for nothing.
 	Wants string
+	// Elsewhere is the URL of the keys in the OpenID configuration, empty for that of this server.
+	Elsewhere string
 
 	mu     sync.Mutex
 	keys   []jose.JSONWebKey // public ones
@@ -47,7 +50,7 @@ func New(t testing.TB) *Issuer {
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.JWKS()})
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": cmp.Or(i.Elsewhere, i.JWKS())})
 	})
 	mux.HandleFunc("GET /keys", i.serve)
 	i.URL = server.URL

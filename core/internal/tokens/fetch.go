@@ -76,7 +76,7 @@ func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
 	if doc.Issuer != f.issuer {
 		return nil, fmt.Errorf("%s is the OpenID configuration of the issuer %.200q, and security.token_issuer is %q", f.address, doc.Issuer, f.issuer)
 	}
-	if err := CheckKeys(doc.JWKS, "http:"); err != nil || doc.JWKS == "" {
+	if !overHTTPS(doc.JWKS) {
 		return nil, fmt.Errorf("%s: jwks_uri is %.200q, which does not begin with https://HOST", f.address, doc.JWKS)
 	}
 	return f.get(ctx, doc.JWKS)

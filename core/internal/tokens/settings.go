@@ -104,14 +104,18 @@ func placeOf(keys, issuer string) (file, address string, err error) {
 	if keys == "" {
 		address = strings.TrimSuffix(issuer, "/") + discovery
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+	if !overHTTPS(address) {
 		if keys == "" {
 			return "", "", errors.New("an issuer whose OpenID configuration names the keys must begin with https://HOST")
 		}
 		return "", "", errors.New("must be file:PATH or https://HOST/PATH")
 	}
 	return "", address, nil
+}
+
+func overHTTPS(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.Fragment == ""
 }
 
 // Enabled reports whether the settings take any token.

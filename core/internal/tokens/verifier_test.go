@@ -306,6 +306,32 @@ func TestTheServerOfTheKeysMayWantAToken(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 }
 
+// TestTheTokenIsNotShownToAnotherServer, to which the OpenID configuration points.
+func TestTheTokenIsNotShownToAnotherServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("secret"), 0o600))
+	other := issuer.New(t)
+	w := newWorld(t, func(s *tokens.Settings) { s.TokenFile = file })
+	w.issuer.Elsewhere = other.JWKS()
+	var shown []string
+	other.Answer(func(rw http.ResponseWriter, r *http.Request) {
+		shown = append(shown, r.Header.Get("Authorization"))
+		_, _ = rw.Write(w.issuer.Document())
+	})
+	_, err := w.Verify(t.Context(), w.token(t, time.Hour)) // Servers of httptest have one certificate for all.
+	require.NoError(t, err)
+	require.Equal(t, []string{""}, shown)
+	for _, place := range []string{"http://127.0.0.1/keys", "file:/etc/passwd", "https://"} {
+		w := newWorld(t)
+		w.issuer.Elsewhere = place
+		w.refused(t, "unavailable", w.token(t, time.Hour))
+		require.Contains(t, w.log.String(), "which does not begin with https://HOST", place)
+	}
+	w = newWorld(t, func(s *tokens.Settings) { s.Issuer += "/" })
+	w.refused(t, "unavailable", w.token(t, time.Hour))
+	require.Contains(t, w.log.String(), "is the OpenID configuration of the issuer")
+}
+
 func TestRunFollowsAFile(t *testing.T) {
 	i, key, log := issuer.New(t), issuer.NewKey(t, "one"), &logbuf.Buffer{}
 	i.Publish(key)
