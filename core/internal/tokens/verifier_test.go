@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -194,7 +195,13 @@ func TestRefusals(t *testing.T) {
 		"claims of other kinds":        {"signature", w.key.Sign(t, map[string]any{"iss": 1, "aud": issuer.Audience, "sub": sub, "exp": 1})},
 		"names of claims in capitals":  {"issuer", w.key.Sign(t, map[string]any{"ISS": w.issuer.URL, "AUD": issuer.Audience, "SUB": sub, "EXP": time.Now().Add(time.Hour).Unix()})},
 	} {
-		t.Run(name, func(t *testing.T) { w.refused(t, c.reason, c.token) })
+		t.Run(name, func(t *testing.T) {
+			w.refused(t, c.reason, c.token)
+			if c.reason == "algorithm" {
+				_, err := w.Verify(t.Context(), c.token)
+				require.ErrorContains(t, err, "others, and none, are refused", "whatever the key of the issuer is for")
+			}
+		})
 	}
 	t.Run("clocks that differ by less than a minute", func(t *testing.T) {
 		_, err := w.Verify(t.Context(), w.token(t, -50*time.Second))
@@ -246,18 +253,26 @@ func TestKeysAreRotated(t *testing.T) {
 // TestTroubleWithTheServerOfTheKeys leaves the keys as they were, and the log has one line about it.
 func TestTroubleWithTheServerOfTheKeys(t *testing.T) {
 	w := newWorld(t)
-	stranger := issuer.NewKey(t, "stranger").Sign(t, w.issuer.Claims(sub, time.Hour))
+	other, key := issuer.New(t), issuer.NewKey(t, "stranger")
+	other.Publish(key)
+	stranger := key.Sign(t, w.issuer.Claims(sub, time.Hour))
+	private, err := json.Marshal(jose.JSONWebKey{Key: key.Private, KeyID: key.ID})
+	require.NoError(t, err)
 	answers := map[string]http.HandlerFunc{
 		"500":        func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusInternalServerError) },
 		"401":        func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) },
-		"a redirect": func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/", http.StatusFound) },
+		"a redirect": func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, other.JWKS(), http.StatusFound) },
 		"no JSON":    func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "<html>") },
 		"no key":     func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{"keys":[]}`) },
 		"a secret": func(rw http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(rw, `{"keys":[{"kty":"oct","kid":"one","k":"c2VjcmV0"}]}`)
 		},
 		"too much": func(rw http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(rw, `{"keys":[],"x":%q}`, strings.Repeat("x", 2<<20))
+			fmt.Fprint(rw, string(other.Document()), strings.Repeat(" ", 2<<20))
+		},
+		"a private key": func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprintf(rw, `{"keys":[%s]}`, private) },
+		"for encryption": func(rw http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(rw, strings.Replace(string(other.Document()), `"sig"`, `"enc"`, 1))
 		},
 		"65 keys": func(rw http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(rw, `{"keys":[{}%s]}`, strings.Repeat(",{}", 64))
@@ -271,7 +286,7 @@ func TestTroubleWithTheServerOfTheKeys(t *testing.T) {
 	w.refused(t, "unavailable", w.token(t, time.Hour))
 	w.issuer.Answer(nil)
 	w.clock.move(11 * time.Second)
-	_, err := w.Verify(t.Context(), w.token(t, time.Hour))
+	_, err = w.Verify(t.Context(), w.token(t, time.Hour))
 	require.NoError(t, err)
 	require.Contains(t, w.log.String(), "can be had again")
 	for name, answer := range answers {
