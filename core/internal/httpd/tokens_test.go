@@ -190,7 +190,7 @@ func TestARequestHasTheIdentityOfItsToken(t *testing.T) {
 	})
 	t.Run("a certificate that is not good", func(t *testing.T) {
 		f := securitytest.NewAuthority(t).Issue(t, securitytest.Certificate{Role: security.RoleOperator, Name: "a"})
-		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+p.addr+"/who", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+p.addr+"/who", http.NoBody)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", good)
 		resp, err := p.client(t, &f).Do(req) //nolint:bodyclose // There is none.
@@ -235,7 +235,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	c := p.client(t, nil)
 	resp, _ := p.ask(t, c, "GET", "/who", "Bearer "+p.token(t, "prometheus")) // The keys are known from here on.
 	require.Equal(t, 200, resp.StatusCode)
-	req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+p.addr+"/stream", http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+p.addr+"/stream", http.NoBody)
 	require.NoError(t, err)
 	// It ended nearly a minute ago, and clocks may differ by a minute.
 	req.Header.Set("Authorization", "Bearer "+p.key.Sign(t, p.issuer.Claims("prometheus", -55*time.Second)))

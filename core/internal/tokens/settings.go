@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -125,5 +124,3 @@ func (s Settings) Enabled() bool { return len(s.Subjects) > 0 }
 func algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
-
-func asymmetric(alg string) bool { return slices.Contains(algorithms(), alg) }
