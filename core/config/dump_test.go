@@ -19,6 +19,9 @@ func TestRedact(t *testing.T) {
 		{"store.metadata_server", "redis://:hush@host", "redis://:******@host"},
 		{"store.metadata_server", "http://host:80/a@b", "http://host:80/a@b"},
 		{"log.level", "info", "info"},
+		{"security.tokens", "reader=a", "reader=a"},
+		{"security.token_issuer --security_token_issuer", "https://a", "https://a"},
+		{"security.token_file", "hush", "******"}, // It may be the token itself.
 		{"x.secret", "", ""},
 	} {
 		require.Equal(t, c[2], Redact(c[0], c[1]), c[0])

@@ -11,17 +11,20 @@ const (
 	clusterFlag   = "cluster_id"
 	adminPortFlag = "metrics_port"
 	adminPortKey  = "master.metrics_port"
+	tokenFileFlag = "token-file"
+	tokenFileKey  = "security.token_file"
 )
 
 // MasterUsage is the help of --master.
 const MasterUsage = "host:port of the master, of several masters (host:port,host:port), or etcd://host:port, which knows who leads; also MOONCAKE_MASTER, or " + masterKey + " in the configuration file"
 
-// RegisterPoolFlags adds --master, --cluster_id, --metrics_port and --config to a command that is no role
+// RegisterPoolFlags adds --master, --cluster_id, --metrics_port, --token-file and --config to a command that is no role
 // and asks the admin port of a pool's master. LoadPool reads them.
 func RegisterPoolFlags(fs *pflag.FlagSet) {
 	add(fs, GroupRole, masterFlag, "host:port", MasterUsage, "127.0.0.1:50051")
 	add(fs, GroupRole, clusterFlag, "name", "cluster whose leader etcd names; also MC_STORE_CLUSTER_ID, or store.cluster_id in the file", "mooncake_cluster")
 	add(fs, GroupRole, adminPortFlag, "port", "admin port on that host; also MOONCAKE_MASTER_METRICS_PORT, or "+adminPortKey+" in the file", "9003")
+	add(fs, GroupRole, tokenFileFlag, "file", "file with a bearer token to show in place of a certificate; also MOONCAKE_SECURITY_TOKEN_FILE, or "+tokenFileKey+" in the file", "")
 	add(fs, GroupMain, "config", "file", "configuration file (.yaml, .yml or .json); also MOONCAKE_CONFIG", "")
 }
 
@@ -58,6 +61,7 @@ func (l *loader) poolFlags(ours map[string]field) {
 	if _, taken := ours[adminPortFlag]; !taken {
 		ours[adminPortFlag] = l.byKey[adminPortKey]
 	}
+	ours[tokenFileFlag] = l.byKey[tokenFileKey]
 	short, given := changed(l.Flags, masterFlag)
 	if long, too := changed(l.Flags, "master_server_address"); given && too && short != long {
 		l.problem(Origin{Layer: LayerFlag, Name: "--" + masterFlag}, masterKey, &short, "is not what --master_server_address says", "give one of them")

@@ -156,7 +156,9 @@ func (o Origin) String() string {
 }
 
 var (
-	secretKey   = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|private_?key|api_?key)`)
+	secretKey = regexp.MustCompile(`(?i)(password|passwd|secret|token|credential|access_?key|private_?key|api_?key)`)
+	// about are settings of tokens that hold none.
+	about       = regexp.MustCompile(`(?i)(^|_| |--)security[._]token(s|_issuer|_audience|_keys|_keys_ca|_keys_every|_doors)( |$)`)
 	urlUserinfo = regexp.MustCompile(`(://[^/?#\s:@]*):[^/?#\s]*@`)
 )
 
@@ -165,7 +167,7 @@ const redacted = "******"
 // Redact returns the value as it may be shown: hidden where the key is named like a
 // secret, without the password where it is a URL that carries one.
 func Redact(key, value string) string {
-	if value != "" && secretKey.MatchString(key) {
+	if value != "" && secretKey.MatchString(key) && !about.MatchString(key) {
 		return redacted
 	}
 	return urlUserinfo.ReplaceAllString(value, "$1:"+redacted+"@")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/config/internal/value"
+	"github.com/mooncake-go/mooncake/core/internal/tokens"
 	"github.com/mooncake-go/mooncake/core/sealkeys"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
@@ -353,6 +354,7 @@ func (l *loader) checkSecurity(s Security) {
 		}
 	}
 	l.checkSeal(s)
+	l.checkTokens(s)
 	if !s.On() {
 		return
 	}
@@ -362,8 +364,47 @@ func (l *loader) checkSecurity(s Security) {
 	}
 	if (s.Cert == "") != (s.Key == "") {
 		l.between(pair{"security.cert", s.Cert}, "goes with", pair{"security.key", s.Key}, "goes with")
-	} else if s.Cert == "" && security.Mode(s.Mode) == security.ModeMTLS {
+	} else if s.Cert == "" && s.TokenFile == "" && security.Mode(s.Mode) == security.ModeMTLS {
 		l.between(mode, "needs a certificate of this process, as", pair{"security.cert", ""}, "must not be empty with")
+	}
+}
+
+// checkTokens refuses tokens that would travel in plaintext, and those that cannot be verified.
+func (l *loader) checkTokens(s Security) {
+	list := pair{"security.tokens", strings.Join(s.Tokens, ",")}
+	mode := pair{"security.mode", s.Mode}
+	if s.TokenFile != "" && s.Plain(DoorAdmin) {
+		l.between(pair{"security.token_file", s.TokenFile}, "needs tls or mtls at the door admin, since the network would see the token, as", mode, "must be tls or mtls, without a plaintext door admin, with")
+	}
+	if len(s.Tokens) == 0 {
+		for _, p := range []pair{
+			{"security.token_issuer", s.TokenIssuer}, {"security.token_audience", s.TokenAudience}, {"security.token_keys", s.TokenKeys},
+			{"security.token_doors", strings.Join(s.TokenDoors, ",")},
+		} {
+			if p.text != "" {
+				l.between(p, "needs identities of tokens, as", list, "must not be empty with")
+			}
+		}
+		return
+	}
+	if err := tokens.CheckSubjects(s.Tokens); err != nil {
+		l.clash(list.key, list.text, err.Error())
+	}
+	if !s.On() {
+		l.between(list, "need tls or mtls, since the network would see tokens, as", mode, "must be tls or mtls with")
+	}
+	for _, p := range []pair{{"security.token_issuer", s.TokenIssuer}, {"security.token_audience", s.TokenAudience}} {
+		if p.text == "" {
+			l.between(list, "need", p, "must not be empty with")
+		}
+	}
+	if err := tokens.CheckKeys(s.TokenKeys, s.TokenIssuer); err != nil && s.TokenIssuer != "" {
+		l.clash("security.token_keys", s.TokenKeys, err.Error())
+	}
+	for _, d := range s.TokenDoors {
+		if !slices.Contains(TokenDoors(), Door(d)) {
+			l.clash("security.token_doors", d, "must be one of admin, metadata, rest, health")
+		}
 	}
 }
 

@@ -26,28 +26,42 @@ const (
 func parseAllow(entries []string) ([]mapping, error) {
 	var out []mapping
 	for _, e := range entries {
-		who, pattern, ok := strings.Cut(strings.TrimSpace(e), "=")
-		role, name, named := strings.Cut(who, "/")
-		m := mapping{id: Identity{Role: Role(role)}}
+		id, pattern, err := ParseMapping(e)
+		if err != nil {
+			return nil, err
+		}
+		m := mapping{id: id}
 		if m.kind, m.value, _ = strings.Cut(pattern, ":"); !slices.Contains([]string{kindDNS, kindURI, kindSubject}, m.kind) {
 			m.kind, m.value = kindDNS, pattern
 		}
 		switch {
-		case !ok || m.value == "":
-			return nil, fmt.Errorf("%q: an entry is ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, where PATTERN is dns:NAME, uri:URI or subject:DN", e)
-		case !slices.Contains(Roles(), m.id.Role):
-			return nil, fmt.Errorf("%q: the roles are %s", e, roleNames())
+		case m.value == "":
+			return nil, fmt.Errorf("%q: a PATTERN is dns:NAME, uri:URI or subject:DN", e)
 		case m.kind == kindDNS && (strings.Contains(strings.TrimPrefix(m.value, "*."), "*") || m.value == "*."):
 			return nil, fmt.Errorf("%q: * stands for the first label only, as in *.stores.example.org", e)
-		}
-		if named {
-			if err := m.id.named(name); err != nil {
-				return nil, fmt.Errorf("%q: %w", e, err)
-			}
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// ParseMapping reads an entry ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN, which gives an identity to
+// what PATTERN stands for. The name is empty where the entry has none.
+func ParseMapping(entry string) (id Identity, pattern string, err error) {
+	who, pattern, _ := strings.Cut(strings.TrimSpace(entry), "=")
+	role, name, named := strings.Cut(who, "/")
+	id.Role = Role(role)
+	switch {
+	case pattern == "":
+		return Identity{}, "", fmt.Errorf("%q: an entry is ROLE=PATTERN, ROLE/NAME=PATTERN or ROLE/TENANT/NAME=PATTERN", entry)
+	case !slices.Contains(Roles(), id.Role):
+		return Identity{}, "", fmt.Errorf("%q: the roles are %s", entry, roleNames())
+	case named:
+		if err := id.named(name); err != nil {
+			return Identity{}, "", fmt.Errorf("%q: %w", entry, err)
+		}
+	}
+	return id, pattern, nil
 }
 
 // CheckAllow reports the first entry of Settings.Allow that cannot be read.

@@ -93,6 +93,7 @@ func TestAttacks(t *testing.T) {
 			if mode == "mtls" {
 				c.flood(t)
 				c.overQUIC(t)
+				c.tokens(t)
 			}
 			all = append(all, c.results...)
 			if mode == "mtls" {

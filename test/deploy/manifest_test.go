@@ -82,6 +82,16 @@ type volume struct {
 		SecretName string `yaml:"secretName"`
 		Optional   bool
 	}
+	Projected *struct{ Sources []projection }
+}
+
+// projection is one source of a projected volume.
+type projection struct {
+	ServiceAccountToken *struct{ Path, Audience string } `yaml:"serviceAccountToken"`
+	ConfigMap           *struct {
+		Name  string
+		Items []struct{ Key, Path string }
+	} `yaml:"configMap"`
 }
 
 type selector map[string]any
@@ -99,6 +109,7 @@ type manifest struct {
 		Template    pod
 		SecretName  string   `yaml:"secretName"` // of a Certificate, as what follows
 		URIs        []string `yaml:"uris"`
+		DNSNames    []string `yaml:"dnsNames"`
 		IsCA        bool     `yaml:"isCA"`
 		Usages      []string
 		Roles       []struct {
@@ -135,7 +146,10 @@ func kustomization(t *testing.T, folder string) []manifest {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(files, folder, "kustomization.yaml"))
 	require.NoError(t, err)
-	var file struct{ Resources []string }
+	var file struct {
+		Resources []string
+		Patches   []struct{ Path string }
+	}
 	require.NoError(t, yaml.Unmarshal(b, &file))
 	var all []manifest
 	for _, r := range file.Resources {
@@ -145,7 +159,31 @@ func kustomization(t *testing.T, folder string) []manifest {
 			all = append(all, kustomization(t, r)...)
 		}
 	}
+	for _, p := range file.Patches {
+		for _, m := range objects(t, filepath.Join(folder, p.Path)) {
+			at := slices.IndexFunc(all, func(o manifest) bool { return o.Kind == m.Kind && o.Metadata.Name == m.Metadata.Name })
+			require.GreaterOrEqual(t, at, 0, "%s is a patch of no object", p.Path)
+			all[at].patch(m)
+		}
+	}
 	return all
+}
+
+// patch does what a strategic merge does with the fields that patches here have.
+func (m *manifest) patch(by manifest) {
+	for k, v := range by.Data {
+		m.Data[k] = v
+	}
+	m.Spec.DNSNames = append(m.Spec.DNSNames, by.Spec.DNSNames...)
+	own, more := &m.Spec.Template.Spec, by.Spec.Template.Spec
+	own.Volumes = append(own.Volumes, more.Volumes...)
+	for _, c := range more.Containers {
+		for i := range own.Containers {
+			if own.Containers[i].Name == c.Name {
+				own.Containers[i].VolumeMounts = append(own.Containers[i].VolumeMounts, c.VolumeMounts...)
+			}
+		}
+	}
 }
 
 // deployment is what some objects start.
@@ -154,12 +192,13 @@ type deployment struct {
 	maps       map[string]map[string]string // the ConfigMaps
 	services   []string
 	secrets    map[string]string // of the volumes of each container, by the path of the mount
+	tokens     map[string]string // the audiences of the tokens of service accounts in each container, by their paths
 }
 
 // deployed sorts objects, after a check that those that name others name some that are there.
 func deployed(t *testing.T, all []manifest) deployment {
 	t.Helper()
-	d := deployment{containers: map[string]container{}, maps: map[string]map[string]string{}, secrets: map[string]string{}}
+	d := deployment{containers: map[string]container{}, maps: map[string]map[string]string{}, secrets: map[string]string{}, tokens: map[string]string{}}
 	var pods []pod
 	for _, m := range all {
 		switch m.Kind {
@@ -167,7 +206,7 @@ func deployed(t *testing.T, all []manifest) deployment {
 			d.maps[m.Metadata.Name] = m.Data
 		case "Service":
 			d.services = append(d.services, m.Metadata.Name)
-		case "Deployment", "StatefulSet":
+		case "Deployment", "StatefulSet", "Job":
 			p := m.Spec.Template
 			for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 				d.containers[c.Name] = c
@@ -175,6 +214,13 @@ func deployed(t *testing.T, all []manifest) deployment {
 					at := slices.IndexFunc(p.Spec.Volumes, func(v volume) bool { return v.Name == m.Name })
 					if at >= 0 && p.Spec.Volumes[at].Secret != nil {
 						d.secrets[c.Name+":"+m.MountPath] = p.Spec.Volumes[at].Secret.SecretName
+					}
+					if at >= 0 && p.Spec.Volumes[at].Projected != nil {
+						for _, s := range p.Spec.Volumes[at].Projected.Sources {
+							if s.ServiceAccountToken != nil {
+								d.tokens[c.Name+":"+filepath.Join(m.MountPath, s.ServiceAccountToken.Path)] = s.ServiceAccountToken.Audience
+							}
+						}
 					}
 				}
 			}

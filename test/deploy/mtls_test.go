@@ -32,7 +32,7 @@ func issued(t *testing.T, all []manifest) map[string]string {
 		assert.Equal(t, []string{"digital signature", "server auth", "client auth"}, m.Spec.Usages, "as core/certs issues them")
 		id, err := url.Parse(m.Spec.URIs[0])
 		require.NoError(t, err)
-		pair, err := ca.Issue(nil, 24*time.Hour, now, id)
+		pair, err := ca.Issue(m.Spec.DNSNames, 24*time.Hour, now, id)
 		require.NoError(t, err)
 		cert, key, err := pair.PEM()
 		require.NoError(t, err)

@@ -42,11 +42,16 @@ func NewClient(d *doors.Doors, address string, timeout time.Duration) (*Client, 
 	}
 	t := &http.Transport{DialContext: (&net.Dialer{Timeout: timeout}).DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second}
 	d.Transport(t, config.DoorAdmin, security.RoleMaster)
-	return &Client{base: "http://" + address, http: &http.Client{Transport: t, Timeout: timeout}, idle: t.CloseIdleConnections}, nil
+	return &Client{base: "http://" + address, http: &http.Client{Transport: d.ShowToken(t, config.DoorAdmin), Timeout: timeout}, idle: t.CloseIdleConnections}, nil
 }
 
-// Connect is NewClient for a command, with the certificates that the section security names at present.
+// Connect is NewClient for a command, with the certificates that the section security names at present. With a token it
+// shows no certificate, since the master takes one of both.
 func Connect(cfg config.Security, address string, timeout time.Duration) (*Client, error) {
+	cfg.Tokens = nil // Nothing connects to a command.
+	if cfg.TokenFile != "" {
+		cfg.Mode, cfg.Cert, cfg.Key = string(security.ModeTLS), "", ""
+	}
 	d, err := doors.Open(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -169,6 +174,9 @@ func (c *Client) call(ctx context.Context, method, path string, p params, body, 
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return c.unreachable(err)
+	}
+	if resp.StatusCode != http.StatusOK && resp.Header.Get("WWW-Authenticate") != "" {
+		return errs.New(errs.IllegalClient, "admin port "+c.base, "%.500s", bytes.TrimSpace(raw))
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.refused(resp.StatusCode, raw)

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -38,7 +40,7 @@ type refusal struct {
 func NewControl(audit string, log *slog.Logger, metrics prometheus.Registerer) *Control {
 	k := &Control{log: log, audit: open(audit, log), refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "mooncake_refused_calls_total",
-		Help: "Calls that were refused to a peer with a certificate: for its role, its tenant, or because it named a client or a key of another identity",
+		Help: "Calls that were refused to a peer with an identity: for its role, its tenant, or because it named a client or a key of another identity. With the call token: requests whose bearer token was refused or missing, without a role",
 	}, []string{"door", "call", "role"})}
 	metrics.MustRegister(k.refused)
 	return k
@@ -55,6 +57,9 @@ func (k *Control) Check(ctx context.Context, c *Call) error {
 }
 
 func mayNot(id security.Identity, c *Call) error {
+	if id.Role == "" {
+		return errs.New(errs.IllegalClient, "access", "a peer without a certificate and without a token may not make calls")
+	}
 	if c == nil {
 		return errs.WithHint(errs.New(errs.IllegalClient, "access", "%s may not make this call, which is of no role", id), "this process and the caller may be of different releases")
 	}
@@ -94,6 +99,34 @@ func (k *Control) Refuse(ctx context.Context, c *Call, why error) error {
 		k.audit.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "a call was refused", attrs...)
 	}
 	return why
+}
+
+// Unidentified counts a request that was refused because it did not say who makes it, or not in a way that is good. reason
+// is one of a few words.
+func (k *Control) Unidentified(ctx context.Context, door config.Door, reason string, why error) {
+	if k == nil {
+		return
+	}
+	const call = "token"
+	k.refused.WithLabelValues(string(door), call, "").Inc()
+	remote := ""
+	if p := at(ctx); p != nil {
+		remote = p.Remote
+	}
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	if more, due := k.seldom.Count(refusal{host, call + " " + reason, string(door)}, time.Now()); due && k.audit != nil {
+		attrs := []slog.Attr{
+			slog.String("who", "unidentified"), slog.String("door", string(door)), slog.String("remote", remote), slog.String("call", call),
+			slog.String("result", "refused"), slog.String("reason", reason), slog.String("error", why.Error()),
+		}
+		if more > 0 {
+			attrs = append(attrs, slog.Int("more_since_last_line", more))
+		}
+		k.audit.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "a token was refused", attrs...)
+	}
 }
 
 // Done tells of a call that was made, about an object such as "tenant a" or "segment b"; err is how it ended.

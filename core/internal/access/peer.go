@@ -22,7 +22,7 @@ import (
 
 // Peer is the process at the other end of a connection.
 type Peer struct {
-	// Identity is who it is, by its certificate.
+	// Identity is who it is, by its certificate or the token of its request.
 	Identity security.Identity
 	// Door is what it connected to, empty for a door without an identity.
 	Door config.Door
@@ -39,6 +39,23 @@ type Peer struct {
 // NewPeer returns a process with a verified identity.
 func NewPeer(id security.Identity, door config.Door, remote net.Addr) *Peer {
 	return &Peer{Identity: id, Door: door, Remote: remote.String(), known: true, owner: Owner(id), tenant: tenantOf(id), allowed: allowed(id)}
+}
+
+// Anonymous returns a process that has shown neither a certificate nor a token at a door that demands one. It may make no call.
+func Anonymous(door config.Door, remote net.Addr) *Peer {
+	return &Peer{Door: door, Remote: remote.String(), known: true}
+}
+
+// Anonymous reports whether the peer is one that Anonymous made.
+func (p *Peer) Anonymous() bool { return p != nil && p.known && p.Identity.Role == "" }
+
+// ByToken returns a context for a call of the same process with the identity of a token.
+func ByToken(ctx context.Context, id security.Identity, door config.Door) context.Context {
+	p := &Peer{Identity: id, Door: door, known: true, owner: Owner(id), tenant: tenantOf(id), allowed: allowed(id)}
+	if at := at(ctx); at != nil {
+		p.Remote = at.Remote
+	}
+	return With(ctx, p)
 }
 
 // tenantOf returns the tenant whose objects an identity may use, empty for all.
@@ -73,7 +90,7 @@ func With(ctx context.Context, p *Peer) context.Context { return context.WithVal
 
 // Of returns the identified peer whose call a context is of. It returns nil where there is none: for a
 // call within the process or over a Unix socket, at a plaintext door, and with security.mode tls,
-// where clients have no certificates.
+// where clients have no certificates, without a token.
 func Of(ctx context.Context) *Peer {
 	if p := at(ctx); p != nil && p.known {
 		return p

@@ -22,6 +22,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/access"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
+	"github.com/mooncake-go/mooncake/core/internal/tokens"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/security"
@@ -31,6 +32,7 @@ import (
 type Doors struct {
 	cfg     config.Security
 	keeper  *security.Keeper // nil with mode off
+	tokens  *tokens.Verifier // nil without security.tokens
 	log     *slog.Logger
 	refused *prometheus.CounterVec
 	metrics *prometheus.Registry // has refused, and what control counts
@@ -57,8 +59,14 @@ func Open(cfg config.Security, log *slog.Logger) (*Doors, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := cfg.TokenSettings()
+	t.Log = log
+	verifier, err := tokens.Open(t)
+	if err != nil {
+		return nil, err
+	}
 	d := &Doors{
-		cfg: cfg, keeper: k, log: log, metrics: prometheus.NewRegistry(),
+		cfg: cfg, keeper: k, tokens: verifier, log: log, metrics: prometheus.NewRegistry(),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mooncake_refused_connections_total",
 			Help: "Connections that a door refused: without TLS (plaintext), for their certificate (certificate), or because the handshake failed (handshake), took too long (timeout), or was one of too many (crowd); or that it closed when their certificates were not good any more (ended)",
@@ -209,8 +217,15 @@ func (d *Doors) Transport(t *http.Transport, door config.Door, want ...security.
 	return t
 }
 
-// Run takes up changed certificate files until ctx ends.
-func (d *Doors) Run(ctx context.Context) { d.Keeper().Run(ctx) }
+// Run takes up changed certificate files, and the keys of tokens, until ctx ends.
+func (d *Doors) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	if d != nil {
+		work.Go(func() { d.tokens.Run(ctx) })
+	}
+	d.Keeper().Run(ctx)
+	work.Wait()
+}
 
 // refuse counts a connection that a door did not take, and logs it unless there were many.
 func (d *Doors) refuse(door config.Door, remote net.Addr, reason, text string, attrs ...slog.Attr) {

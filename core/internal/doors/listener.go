@@ -47,7 +47,7 @@ type accepted struct {
 
 func (d *Doors) listen(ln net.Listener, door config.Door) net.Listener {
 	l := &listener{
-		Listener: ln, of: d, door: door, tls: d.keeper.Server(protocols(door)...),
+		Listener: ln, of: d, door: door, tls: d.server(door),
 		ready: make(chan accepted), closed: make(chan struct{}), over: make(chan struct{}), young: list.New(),
 	}
 	go l.accept()
@@ -149,6 +149,8 @@ func (l *listener) handshake(conn net.Conn) (net.Conn, error) {
 func (l *listener) note(c *tls.Conn) {
 	if id, err := l.of.keeper.Peer(c.ConnectionState()); err == nil {
 		security.WireOf(c).Note(access.NewPeer(id, l.door, c.RemoteAddr()))
+	} else if l.of.cfg.DemandsToken(l.door) {
+		security.WireOf(c).Note(access.Anonymous(l.door, c.RemoteAddr()))
 	}
 }
 

@@ -100,6 +100,9 @@ func (l *limitListener) Close() error {
 	return l.Listener.Close()
 }
 
+// connKey finds the connection of a request in its context.
+type connKey struct{}
+
 // limitConn records since when it waits for its client: for a request's head or body, or for the
 // client to take the answer.
 type limitConn struct {

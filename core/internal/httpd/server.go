@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/access"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/foreign"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
@@ -32,6 +34,9 @@ type Options struct {
 	MaxHeaderBytes int
 	// Changes reports a GET that changes something, which web pages of other origins may not do; nil for none.
 	Changes func(*http.Request) bool
+	// Doors decides over the bearer tokens of requests at Door; nil takes none.
+	Doors *doors.Doors
+	Door  config.Door
 	// Logger, nil for none.
 	Logger *slog.Logger
 }
@@ -65,7 +70,7 @@ func New(h http.Handler, opts Options) *Server {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{max: opts.MaxConnections, log: opts.Logger, http: &http.Server{
-		Handler: tracked(browserSafe(h, opts.Changes)),
+		Handler: tracked(browserSafe(identified(h, opts.Doors, opts.Door), opts.Changes)),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return access.With(context.WithValue(ctx, connKey{}, c), access.PeerOf(c))
 		},
@@ -112,9 +117,6 @@ func (s *Server) Stop(ctx context.Context) error {
 	<-done
 	return s.err
 }
-
-// connKey finds the connection of a request in its context.
-type connKey struct{}
 
 // tracked tells the connection when a handler works and when it waits for the client.
 func tracked(h http.Handler) http.Handler {

@@ -100,7 +100,7 @@ func (p *HTTP) Start(ctx context.Context) error {
 		p.profiles = profiling.New()
 		h = p.Doors.Access().Over(access.Find(access.Profiles, "GET "+profiling.Root), profiling.Root, p.profiles.Over(h))
 	}
-	p.server = httpd.New(h, httpd.Options{Logger: p.Log, Changes: p.Changes})
+	p.server = httpd.New(h, httpd.Options{Logger: p.Log, Changes: p.Changes, Doors: p.Doors, Door: p.Door})
 	p.server.Start(ln)
 	if !p.Optional {
 		p.Log.Info(p.What+" is serving", "address", p.at.String())

@@ -103,8 +103,9 @@ func New(env *command.Env) *cobra.Command {
 	cmd := command.Group(&cobra.Command{
 		Use:   "admin",
 		Short: "Show and change a running pool: segments, tiers, drains, tenants, tasks",
-		Long: `Uses the admin port of a running master. The port has no authentication: every process that
-reaches it can do all of this. Name the pool as for a client: with --master, with
+		Long: `Uses the admin port of a running master. Unless security.mode is mtls, every process that
+reaches the port can do all of this. With mtls it takes the certificate of an operator, or
+with --token-file the bearer token of one. Name the pool as for a client: with --master, with
 MOONCAKE_MASTER, or in a configuration file.`,
 		Example: `  mooncake admin segments
   mooncake admin drain start 10.0.0.7:12300 --wait

@@ -71,7 +71,7 @@ func (s *nodeService) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.server = NewServer(New(s.node.Client(), s.node.Store(), Options{Files: s.cfg.RESTFiles, Protocols: s.cfg.Transports, Access: s.doors.Access(), Tenant: s.doors.Tenant(s.cfg.TenantID), Logger: s.log}), s.log)
+	s.server = NewServer(New(s.node.Client(), s.node.Store(), Options{Files: s.cfg.RESTFiles, Protocols: s.cfg.Transports, Access: s.doors.Access(), Tenant: s.doors.Tenant(s.cfg.TenantID), Logger: s.log}), s.doors, s.log)
 	s.server.Start(ln)
 	s.log.Info("store service is serving", "address", ln.Addr().String())
 	return nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/access"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store/node"
@@ -114,9 +115,9 @@ func New(objects Objects, segments Segments, opts Options) *Service {
 	return s
 }
 
-// NewServer returns a server for h, which bounds the times of each request itself. log may
+// NewServer returns a server for h, which bounds the times of each request itself. d, of the door rest, and log may
 // be nil.
-func NewServer(h http.Handler, log *slog.Logger) *httpd.Server {
+func NewServer(h http.Handler, d *doors.Doors, log *slog.Logger) *httpd.Server {
 	longest := callWait + maxBody/pace*time.Second + memoryWait
-	return httpd.New(h, httpd.Options{ReadTimeout: longest, WriteTimeout: longest, Logger: log})
+	return httpd.New(h, httpd.Options{ReadTimeout: longest, WriteTimeout: longest, Doors: d, Door: config.DoorREST, Logger: log})
 }

@@ -22,7 +22,7 @@ import (
 func serve(t *testing.T, h http.Handler) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := storeservice.NewServer(h, nil)
+	s := storeservice.NewServer(h, nil, nil)
 	s.Start(ln)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
