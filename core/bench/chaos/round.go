@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const (
@@ -73,7 +75,7 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 		return nil, err
 	}
 	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(on.replicas, 1), tally: &tally{}}
-	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
+	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address(), r.pool.secure.Of(security.RoleClient)); err != nil {
 		return nil, err
 	}
 	if on.old {

@@ -45,6 +45,7 @@ The exit code is 1 if a read was wrong, memory stayed in use, or a call of an up
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
   mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json
+  mooncake bench chaos store-kill store-stop --security mtls
   mooncake bench chaos upgrade --from /opt/mooncake-before/bin/mooncake`,
 		ValidArgs: chaos.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -155,11 +156,12 @@ func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f.BoolVar(&o.Balance, "balance", o.Balance, "remove all keys after a round, and check that all memory is free then; not with --keep=false")
 	f.StringVar(&o.KeepDir, "keep-dir", "", "in place of the keeper, let the stores have their memory in files in this directory of a tmpfs")
 	f.IntVar(&o.Cells, "cells", o.Cells, "into how many cells elected masters cut the pool")
+	f.StringVar(&o.Security, "security", "off", "how the processes prove who they are: off, tls or mtls, with certificates that live as long as the pool")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 
 // openChaos opens a client of the harness: over tcp, as if it were on another machine.
-func (e verbs) openChaos(ctx context.Context, master string) (store.Pool, func(context.Context) error, error) {
+func (e verbs) openChaos(ctx context.Context, master string, own config.Security) (store.Pool, func(context.Context) error, error) {
 	loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
 		return nil, nil, err
@@ -168,6 +170,9 @@ func (e verbs) openChaos(ctx context.Context, master string) (store.Pool, func(c
 	cfg.Store.MasterServerAddress, cfg.Store.MetadataServer, cfg.Store.LocalHostname = master, "P2PHANDSHAKE", "127.0.0.1"
 	cfg.Store.Protocol, cfg.Store.Transports = "tcp", []string{"tcp"}
 	cfg.Admin.Socket = config.SocketOff
+	if own.On() {
+		cfg.Security = own
+	}
 	c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: slog.New(slog.DiscardHandler), AllocWait: chaosAllocWait})
 	if err != nil {
 		return nil, nil, err
