@@ -91,8 +91,8 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 
 // run loads the pool, with clients in processes of their own where they are part of the fault, strikes
 // and measures.
-func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (Row, error) {
-	row := Row{Keys: r.opts.Keys, Rounds: 1}
+func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (row Row, err error) {
+	row = Row{Keys: r.opts.Keys, Rounds: 1}
 	load := start(ctx, r.pages, r.opts.Keys, r.upgrade != nil)
 	r.load = load
 	defer load.end()
@@ -102,7 +102,6 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	}
 	pause(ctx, wait)
 	if clients {
-		var err error
 		if r.victims, err = startVictims(ctx, r.pool, r.pages); err != nil {
 			return row, err
 		}
@@ -111,6 +110,9 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 		if err := r.pages.put(ctx, uint64(r.opts.Keys)+id); err != nil {
 			return row, fmt.Errorf("put fresh key %d of %d: %w", id+1, fresh, err)
 		}
+	}
+	if r.opts.Security == string(security.ModeMTLS) {
+		defer watch(ctx, r.pool).end(&row)
 	}
 	r.pages.mark(time.Now())
 	if err := strike(ctx, r); err != nil {
@@ -125,7 +127,6 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 
 	row.Readable = r.readable(ctx, 0, r.opts.Keys)
 	row.Fresh, row.FreshReadable = fresh, r.readable(ctx, uint64(r.opts.Keys), fresh)
-	var err error
 	if r.victims != nil {
 		err = r.victims.check(ctx)
 	}

@@ -41,7 +41,10 @@ is started again at once. What was stopped goes on after the pause. A cut link n
 programs ip, nsenter and unshare; without them, and without etcd, rows are left out and a line says
 why.
 
-The exit code is 1 if a read was wrong, memory stayed in use, or a call of an upgrade failed twice.`,
+With --security mtls a client without a certificate also connects to all masters during the fault.
+
+The exit code is 1 if a read was wrong, memory stayed in use, a client without a certificate was
+answered, or a call of an upgrade failed twice.`,
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
   mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json
@@ -80,7 +83,7 @@ etcd members of the masters, elect one, and prints the longest pause of reads an
 
 Faults: ` + strings.Join(chaos.ElectionNames(), ", ") + ` (all by default).
 
-The exit code is 1 if a read was wrong.`,
+The exit code is 1 if a read was wrong, or with --security mtls a client without a certificate was answered.`,
 		Example: `  mooncake bench ha
   mooncake bench ha leader-kill --rounds 5 --keys 4000 --page-size 4KiB`,
 		ValidArgs: chaos.ElectionNames(),
@@ -136,6 +139,9 @@ func verdict(rows chaos.Rows) error {
 	}
 	if wrong := rows.Wrong(); wrong > 0 {
 		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
+	}
+	if n := rows.Strangers(); n > 0 {
+		return fmt.Errorf("bench: masters answered %d connections without a certificate", n)
 	}
 	if failed := rows.FailedTwice(); failed > 0 {
 		return fmt.Errorf("bench: %d calls failed during an upgrade, and again when the process was back", failed)
