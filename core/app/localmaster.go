@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"go.uber.org/fx"
@@ -13,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -51,18 +53,21 @@ func StartLocalMasterAt(ctx context.Context, address string, cfg config.Config, 
 }
 
 func (m *LocalMaster) serve(ctx context.Context, address string, d *doors.Doors, log *slog.Logger) error {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", address)
+	host, number, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	ln, err := ports.Listen(ctx, d, config.DoorRPC, "master", host, port, "rpc_port")
 	if err != nil {
 		return err
 	}
 	m.address = ln.Addr().String()
-	guarded, err := d.Guard(ln, config.DoorRPC)
-	if err != nil {
-		return errors.Join(err, ln.Close())
-	}
 	m.server = server.New(m.Service, server.Options{Logger: log, Access: d.Access()})
-	go func() { _ = m.server.Serve(guarded) }() // Close ends it; its clients notice an earlier end.
+	go func() { _ = m.server.Serve(ln) }() // Close ends it; its clients notice an earlier end.
 	m.Client, err = client.Dial(m.address, client.Options{Doors: d})
 	return err
 }
