@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
 			return err
 		}
-		return programs.Build(nil, "-o", dir+"/", "./cmd/mooncake")
+		return programs.Build(nil, "-o", dir+"/", "./cmd/mooncake", "./plugins/evict-lru/cmd/mooncake-plugin-evict-lru")
 	}))
 }
 
@@ -92,10 +92,12 @@ func TestAttacks(t *testing.T) {
 			}
 			c.grants(t)
 			if mode == "mtls" {
+				c.inFlight(t) // Before there are stores without tcp.
 				c.flood(t)
 				c.overQUIC(t)
-				c.inFlight(t)
 				c.overSHM(t)
+				c.impostors(t)
+				c.plugins(t)
 			}
 			all = append(all, c.results...)
 			if mode == "mtls" {
