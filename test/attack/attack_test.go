@@ -301,6 +301,7 @@ func (c *campaign) crowd(t *testing.T) {
 	t.Helper()
 	for _, d := range c.doors[:4] {
 		var silent []net.Conn
+		before := c.cost(t, d)
 		for range 300 {
 			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.addr)
 			require.NoError(t, err)
@@ -310,6 +311,17 @@ func (c *campaign) crowd(t *testing.T) {
 		code, text := c.ask(t, "GET", c.admin, "/health", "")
 		got := c.get(t)
 		c.note("300 silent connections to "+d.name, code == http.StatusOK && got == victim, "admin answered %d %q, the object is read: %v", code, text, got == victim)
+		if c.mode != "off" { // A door closes the oldest of those that say nothing.
+			held := 0
+			bounded := func() bool {
+				held = c.cost(t, d).descriptors - before.descriptors
+				return held <= mostSilent
+			}
+			for end := time.Now().Add(5 * time.Second); !bounded() && time.Now().Before(end); {
+				time.Sleep(50 * time.Millisecond)
+			}
+			c.note("hold 300 silent connections to "+d.name, held <= mostSilent, "the process holds %d of them", held)
+		}
 		for _, conn := range silent {
 			_ = conn.Close()
 		}
