@@ -121,7 +121,9 @@ func ReadJudge(r Rules) Judge {
 	}
 	var err error
 	if j.lock, j.by, err = ReadSigned(r.Lock, r.Keys); err == nil && j.by.Key != "" {
-		err = r.checkNewest(j.by)
+		if err = r.checkNewest(j.by); err != nil {
+			j.by = Signature{} // Of a set that may not run.
+		}
 	}
 	if r.Mode == ModeTOFU && errs.Is(err, errs.FileNotFound) {
 		err = nil // the first use creates the file
