@@ -84,6 +84,7 @@ func TestAttacks(t *testing.T) {
 			c := &campaign{pool: start(t, mode)}
 			c.knock(t)
 			c.crowd(t)
+			c.browsers(t)
 			if mode != "off" {
 				c.handshakes(t)
 			}
@@ -325,6 +326,19 @@ func (c *campaign) crowd(t *testing.T) {
 		for _, conn := range silent {
 			_ = conn.Close()
 		}
+	}
+}
+
+// browsers have a web page of another origin wipe the pool through the browser of an operator, which has the certificate.
+func (c *campaign) browsers(t *testing.T) {
+	t.Helper()
+	for name, header := range map[string]http.Header{
+		"a form":  {"Origin": {"http://evil.example"}, "Content-Type": {"application/x-www-form-urlencoded"}},
+		"a fetch": {"Origin": {"http://evil.example"}, "Sec-Fetch-Site": {"cross-site"}, "Content-Type": {"application/json"}},
+	} {
+		code, text, err := request(t, c.good, http.MethodPost, c.scheme()+c.admin+"/api/v1/remove_all?force=true", "", header)
+		c.note(name+" of a web page in the browser of an operator wipes the pool", err == nil && code == http.StatusForbidden && c.get(t) == victim, "%d %.60q, %v", code, text, err)
+		c.restore(t)
 	}
 }
 
