@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/ha/open"
 	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/ports"
+	"github.com/mooncake-go/mooncake/core/internal/statedir"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
@@ -81,8 +81,8 @@ func embeddedConfig(cfg config.Config, log *slog.Logger) (embedded.Config, error
 		o.Bind = o.Self.Host
 	}
 	if o.Folder = m.HADataDir; o.Folder == "" {
-		if o.Folder, err = stateFolder(os.Getenv, os.Geteuid() == 0); err != nil {
-			return o, err
+		if o.Folder, err = statedir.Folder(os.Getenv, os.Geteuid() == 0); err != nil {
+			return o, errs.WithHint(errs.New(errs.InvalidParams, "master.ha_data_dir", "%w", err), "give --ha_data_dir")
 		}
 		o.Folder = filepath.Join(o.Folder, m.ClusterID, o.Self.Name)
 	}
@@ -91,23 +91,6 @@ func embeddedConfig(cfg config.Config, log *slog.Logger) (embedded.Config, error
 	}
 	o.Program, err = embedded.Program(m.HAMemberProgram)
 	return o, err
-}
-
-// stateFolder is where a service keeps what has to outlive it.
-func stateFolder(getenv func(string) string, root bool) (string, error) {
-	if dir, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":"); dir != "" { // systemd lists several.
-		return dir, nil
-	}
-	if root {
-		return "/var/lib/mooncake", nil
-	}
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "mooncake"), nil
-	}
-	if dir := getenv("HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, ".local/state/mooncake"), nil
-	}
-	return "", errs.WithHint(errs.New(errs.InvalidParams, "master.ha_data_dir", "this user has no folder for state: neither XDG_STATE_HOME nor HOME is set"), "give --ha_data_dir")
 }
 
 // backendOf is what elects the leader.

@@ -8,25 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/core/config"
 )
 
-func TestStateFolder(t *testing.T) {
-	for _, c := range []struct {
-		env  map[string]string
-		root bool
-		want string
-	}{
-		{map[string]string{"STATE_DIRECTORY": "/s:/t", "XDG_STATE_HOME": "/x"}, true, "/s"},
-		{map[string]string{"XDG_STATE_HOME": "/x"}, true, "/var/lib/mooncake"},
-		{map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h"}, false, "/x/mooncake"},
-		{map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h"}, false, "/h/.local/state/mooncake"},
-	} {
-		got, err := stateFolder(func(k string) string { return c.env[k] }, c.root)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
-	}
-	_, err := stateFolder(func(string) string { return "" }, false)
-	require.ErrorContains(t, err, "--ha_data_dir")
-}
-
 // TestEmbeddedConfig: what is not given follows from the list.
 func TestEmbeddedConfig(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "/s")

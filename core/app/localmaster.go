@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"time"
 
 	"go.uber.org/fx"
@@ -12,15 +13,17 @@ import (
 	"github.com/mooncake-go/mooncake/core/api/rpc/client"
 	"github.com/mooncake-go/mooncake/core/api/rpc/server"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/doors"
+	"github.com/mooncake-go/mooncake/core/internal/ports"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/metadata/memory"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // LocalMaster is a master in this process, for benchmarks and tests. It serves on a free port of the
-// loopback address and has no admin port.
+// loopback address, as the section security says, and has no admin port.
 type LocalMaster struct {
-	// Service is the master itself; Client reaches it over the network.
+	// Service is the master itself; Client reaches it over the network, with the certificate of the master.
 	Service *master.Service
 	Client  *client.Client
 
@@ -37,27 +40,35 @@ func StartLocalMaster(ctx context.Context, cfg config.Config, builtins []plugin.
 // StartLocalMasterAt is StartLocalMaster on an address, host:port.
 func StartLocalMasterAt(ctx context.Context, address string, cfg config.Config, builtins []plugin.Factory, log *slog.Logger) (*LocalMaster, error) {
 	m := &LocalMaster{}
+	var d *doors.Doors
 	var err error
-	m.hooks, err = program(ctx, cfg, builtins, "", log, fx.Supply((*memory.Store)(nil)), masterModules(), fx.Populate(&m.Service))
+	m.hooks, err = program(ctx, cfg, builtins, "", log, fx.Supply((*memory.Store)(nil)), masterModules(), fx.Populate(&m.Service, &d))
 	if err != nil {
 		return nil, err
 	}
-	if err := m.serve(ctx, address, log); err != nil {
+	if err := m.serve(ctx, address, d, log); err != nil {
 		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 	}
 	return m, nil
 }
 
-func (m *LocalMaster) serve(ctx context.Context, address string, log *slog.Logger) error {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", address)
+func (m *LocalMaster) serve(ctx context.Context, address string, d *doors.Doors, log *slog.Logger) error {
+	host, number, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	ln, err := ports.Listen(ctx, d, config.DoorRPC, "master", host, port, "rpc_port")
 	if err != nil {
 		return err
 	}
 	m.address = ln.Addr().String()
-	m.server = server.New(m.Service, server.Options{Logger: log})
+	m.server = server.New(m.Service, server.Options{Logger: log, Access: d.Access()})
 	go func() { _ = m.server.Serve(ln) }() // Close ends it; its clients notice an earlier end.
-	m.Client, err = client.Dial(m.address, client.Options{})
+	m.Client, err = client.Dial(m.address, client.Options{Doors: d})
 	return err
 }
 

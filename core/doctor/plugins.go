@@ -34,6 +34,9 @@ func (e *exam) trusted(r *Result) string {
 		return "no plugin program runs, only linked-in plugins: plugins.lock names no file"
 	}
 	lock, by, err := trust.ReadSigned(rules.Lock, rules.Keys)
+	if err == nil {
+		err = trust.ReadJudge(rules).Unusable() // It also knows older sets.
+	}
 	switch {
 	case err != nil:
 		r.Status, r.Why, r.Do = Fail, "no plugin program runs", "correct the lock file, or make it: mooncake plugins lock"

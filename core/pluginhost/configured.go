@@ -2,12 +2,15 @@ package pluginhost
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/internal/statedir"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
@@ -37,7 +40,18 @@ func FromConfig(cfg config.Config, builtins []plugin.Factory, log *slog.Logger) 
 // RulesOf returns which programs may run as plugins with a configuration.
 func RulesOf(cfg config.Config) trust.Rules {
 	p := cfg.Plugins
-	return trust.Rules{Mode: trust.Mode(p.Trust), Lock: p.Lock, Keys: p.TrustedKeys, Secured: cfg.Security.On()}
+	return trust.Rules{Mode: trust.Mode(p.Trust), Lock: p.Lock, Keys: p.TrustedKeys, Secured: cfg.Security.On(), Record: RecordOf(p.Lock, p.TrustedKeys)}
+}
+
+// RecordOf is where the host remembers the newest signed set of a lock file, empty without keys or where this user has no folder for
+// state.
+func RecordOf(lock string, keys []string) string {
+	folder, err := statedir.Folder(os.Getenv, os.Geteuid() == 0)
+	if lock == "" || len(keys) == 0 || err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(filepath.Clean(lock)))
+	return filepath.Join(folder, "signed-sets", hex.EncodeToString(sum[:8])+".json")
 }
 
 // SandboxOf returns which sandbox plugin processes get with a configuration.

@@ -53,7 +53,8 @@ func TestASignedSetOfPlugins(t *testing.T) {
 	key, err := trust.NewKey()
 	require.NoError(t, err)
 	g := guard(t, trust.ModeOff)
-	g = g.rules(t, trust.Rules{Lock: g.lock, Keys: []string{key.Public()}}, "")
+	rules := trust.Rules{Lock: g.lock, Keys: []string{key.Public()}, Record: filepath.Join(filepath.Dir(g.lock), "state", "set.json")}
+	g = g.rules(t, rules, "")
 	sign := func() {
 		g.lockIt(t)
 		_, err := trust.SignLock(t.Context(), g.lock, key, "")
@@ -82,6 +83,13 @@ func TestASignedSetOfPlugins(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEqual(t, before.SHA256, after.SHA256)
 	assert.Equal(t, after.SHA256, executed(t, after.PID))
+
+	// The host has run the set: once it has run one that was signed later, an older one does not run, though its signature is good.
+	require.FileExists(t, rules.Record)
+	require.NoError(t, os.WriteFile(rules.Record, []byte(`{"signed": 32503680000}`), 0o600))
+	_, err = g.Reload(t.Context(), faultyEvict)
+	require.ErrorIs(t, err, errs.FileOpenFail.Err())
+	require.ErrorContains(t, err, "an older set was put in its place")
 }
 
 func TestTheSandboxIsReported(t *testing.T) {

@@ -44,6 +44,38 @@ func TestAGrantThatIsOver(t *testing.T) {
 	}
 }
 
+// TestAGrantToWriteThatIsOver: a master took over between the start of a put and its write. The client starts the put again.
+func TestAGrantToWriteThatIsOver(t *testing.T) {
+	for name, over := range map[string]int{"once": 1, "always": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, nil)
+			p.member("a:1", memberOptions{segments: []uint64{1 << 20}})
+			c := p.member("c:1", memberOptions{})
+			writes := 0
+			c.wire.SetHook(func(e memtransport.Event) memtransport.Fault {
+				if writes++; e.Kind == transport.Write && writes <= over {
+					return memtransport.Fault{Err: transportkit.GrantOver.Error("a:1")}
+				}
+				return memtransport.Fault{}
+			})
+			err := c.Put(t.Context(), "k", content("k", 5000), one)
+			if over > 1 {
+				require.Error(t, err)
+				require.Less(t, writes, 10, "it gives up")
+				there, err := c.Exist(t.Context(), "k")
+				require.NoError(t, err)
+				require.False(t, there)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, 2, writes)
+			got, err := c.Get(t.Context(), "k")
+			require.NoError(t, err)
+			require.Equal(t, content("k", 5000), got)
+		})
+	}
+}
+
 // TestWhatTheWriterMayNotRead: a grant to write allows no reads. A put in ranges of which one was written twice then ends without checksums.
 func TestWhatTheWriterMayNotRead(t *testing.T) {
 	p := newPool(t, nil)

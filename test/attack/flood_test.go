@@ -25,7 +25,8 @@ import (
 const (
 	mostGrowth      = 96 << 10 // KiB of resident memory
 	mostDescriptors = 24
-	mostLines       = 40 // of the log: one a minute for each door and reason
+	mostSilent      = 256 + 16 // connections of one door before their handshake, and others that come and go
+	mostLines       = 40       // of the log: one a minute for each door and reason
 )
 
 // cost is what a process uses.

@@ -27,11 +27,22 @@ func (h host) Security() security.Settings { return h.settings }
 // attacker knows, and with a grant.
 func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, local []byte, behind uint64, shown *transport.Permit) error {
 	t.Helper()
-	ctx := t.Context()
 	name, addr := c.place(t)
+	cfg := tcp.DefaultConfig()
+	cfg.Host = "127.0.0.1"
+	n, err := tcp.Factory().New(cfg)
+	require.NoError(t, err)
+	return c.over(t, n, "tcp", who, transport.Op{Kind: kind, Local: local, Offset: addr + behind, Grant: shown}, name)
+}
+
+// over makes an operation on an address of a segment, over a transport of the attacker's.
+func (c *campaign) over(t *testing.T, n transport.Transport, over string, who attacker, op transport.Op, name string) error {
+	t.Helper()
+	ctx := t.Context()
 	var d struct {
 		Ours struct {
 			Transports []struct {
+				Name        string
 				Blob        []byte
 				Incarnation uint64
 				Regions     []struct {
@@ -44,18 +55,19 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 	text := c.descriptor(t, name)
 	require.NoError(t, json.Unmarshal([]byte(text), &d), text)
 	require.NotEmpty(t, d.Ours.Transports, text)
-	cfg := tcp.DefaultConfig()
-	cfg.Host = "127.0.0.1"
-	n, err := tcp.Factory().New(cfg)
-	require.NoError(t, err)
+	at := d.Ours.Transports[0]
+	for _, known := range d.Ours.Transports {
+		if known.Name == over {
+			at = known
+		}
+	}
 	if err := n.Start(ctx, host{who.own.Settings()}); err != nil {
 		return err
 	}
 	defer func() { require.NoError(t, n.Stop(ctx)) }()
-	at := d.Ours.Transports[0]
 	region := at.Regions[0]
 	for _, r := range at.Regions {
-		if r.Addr <= addr && (region.Addr > addr || r.Addr > region.Addr) {
+		if r.Addr <= op.Offset && (region.Addr > op.Offset || r.Addr > region.Addr) {
 			region = r // The one that has the object.
 		}
 	}
@@ -68,8 +80,8 @@ func (c *campaign) native(t *testing.T, who attacker, kind transport.OpKind, loc
 	if err != nil {
 		return err
 	}
-	ops := []transport.Op{{ID: 1, Kind: kind, Local: local, Remote: id, Offset: addr - region.Addr + behind, Grant: shown, Deadline: time.Now().Add(20 * time.Second)}}
-	if _, err := path.Submit(ops); err != nil {
+	op.ID, op.Remote, op.Offset, op.Deadline = 1, id, op.Offset-region.Addr, time.Now().Add(20*time.Second)
+	if _, err := path.Submit([]transport.Op{op}); err != nil {
 		return err
 	}
 	done := make([]transport.Completion, 1)

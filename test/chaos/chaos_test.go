@@ -93,6 +93,39 @@ func TestNothingWrongAndNothingLost(t *testing.T) {
 	assert.Equal(t, len(least)-1, seen, "every fault has a row")
 }
 
+// TestWithCertificates: stores with copies, the etcd members of an election, and masters of two cells are killed and stopped in
+// security mode mtls. A client without a certificate tries all masters meanwhile, those that take over too.
+func TestWithCertificates(t *testing.T) {
+	programs.Long(t)
+	for name, c := range map[string]struct {
+		args   []string
+		faults []string
+	}{
+		"one cell":  {[]string{"store-kill", "store-stop-replicated", "embedded-kill"}, []string{"store kill -9", "store SIGSTOP, two replicas", "leader and its etcd member kill -9"}},
+		"two cells": {[]string{"leader-kill", "--cells", "2"}, []string{"leader kill -9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := programs.Must(t, programs.Spec{
+				Program: filepath.Join(bin, "mooncake"),
+				Args:    append([]string{"bench", "chaos", "--security", "mtls", "--rounds", "1", "--pause", "4s", "--client-ttl", "3s", "--etcd", filepath.Join(bin, "mooncake_etcd"), "-o", "json"}, c.args...),
+				Limit:   chaosLimit,
+			})
+			var rows chaos.Rows
+			require.NoError(t, json.Unmarshal([]byte(out), &rows), out)
+			t.Log(out)
+			require.Len(t, rows, len(c.faults))
+			for i, r := range rows {
+				assert.Equal(t, c.faults[i], r.Fault)
+				assert.Zero(t, r.Wrong, "%s: %q", r.Fault, r.Details)
+				assert.GreaterOrEqual(t, r.Readable, least[r.Fault], "keys that are readable after %s", r.Fault)
+				assert.Positive(t, r.StrangerTries, r.Fault)
+				assert.Zero(t, r.StrangersServed, r.Fault)
+			}
+		})
+	}
+}
+
 // TestMemoryInFiles kills stores and the whole pool whose memory lies in files, with neither a keeper nor systemd.
 func TestMemoryInFiles(t *testing.T) {
 	programs.Long(t)

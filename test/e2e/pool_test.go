@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/test/internal/programs"
 )
 
@@ -26,11 +27,17 @@ type pool struct {
 	master           *cluster.Proc
 	masterArgs       []string
 	stores           []*cluster.Proc
+	secure           *cluster.Certificates // what all processes prove who they are with, nil in plaintext
 }
 
 func start(t *testing.T, name, program string, args ...string) *cluster.Proc {
 	t.Helper()
-	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: programs.Environ()})
+	return startIn(t, programs.Environ(), name, program, args...)
+}
+
+func startIn(t *testing.T, env []string, name, program string, args ...string) *cluster.Proc {
+	t.Helper()
+	p, err := cluster.Start(cluster.Spec{Name: name, Program: filepath.Join(bin, program), Args: args, Env: env})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.Kill()
@@ -54,10 +61,20 @@ func says(t *testing.T, p *cluster.Proc, text string) {
 
 func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 	t.Helper()
+	return startPoolIn(t, "off", stores, masterFlags...)
+}
+
+// startPoolIn is startPool in a security mode.
+func startPoolIn(t *testing.T, mode string, stores int, masterFlags ...string) *pool {
+	t.Helper()
 	ports, err := cluster.FreePorts(3)
 	require.NoError(t, err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	p := &pool{rpc: at(0), admin: at(1), meta: "http://" + at(2) + "/metadata"}
+	if cluster.Secure(mode) {
+		p.secure, err = cluster.MakeCertificates(t.TempDir(), mode)
+		require.NoError(t, err)
+	}
 	p.masterArgs = append([]string{
 		"master", "--rpc_address", "127.0.0.1", "--rpc_port", fmt.Sprint(ports[0]),
 		"--metrics_host", "127.0.0.1", "--metrics_port", fmt.Sprint(ports[1]),
@@ -65,9 +82,8 @@ func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 		"--lease_ttl", "200ms", "--client_ttl", "1m",
 	}, masterFlags...)
 	p.startMaster(t)
-	for i := range stores {
-		p.stores = append(p.stores, start(t, fmt.Sprintf("store-%d", i+1), "mooncake", "store", "--master_server_address", p.rpc,
-			"--metadata_server", p.meta, "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--keep", "off"))
+	for range stores {
+		p.startStore(t)
 	}
 	p.waitMounted(t, stores)
 	return p
@@ -75,11 +91,18 @@ func startPool(t *testing.T, stores int, masterFlags ...string) *pool {
 
 func (p *pool) startMaster(t *testing.T) {
 	t.Helper()
-	p.master = start(t, "master", "mooncake", p.masterArgs...)
+	p.master = startIn(t, p.secure.Environ(programs.Environ(), security.RoleMaster), "master", "mooncake", p.masterArgs...)
 	require.NoError(t, cluster.Poll(p.master, 30*time.Second, func() error {
 		_, err := p.get(t, "/health")
 		return err
 	}))
+}
+
+// startStore starts one more store and does not wait for it.
+func (p *pool) startStore(t *testing.T) {
+	t.Helper()
+	p.stores = append(p.stores, startIn(t, p.secure.Environ(programs.Environ(), security.RoleStore), fmt.Sprintf("store-%d", len(p.stores)+1), "mooncake",
+		"store", "--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1", "--global_segment_size", "32MiB", "--keep", "off"))
 }
 
 func (p *pool) waitMounted(t *testing.T, n int) {
@@ -101,7 +124,9 @@ func (p *pool) get(t *testing.T, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	web := p.secure.Admin()
+	defer web.CloseIdleConnections()
+	resp, err := web.Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -115,8 +140,15 @@ func (p *pool) get(t *testing.T, path string) (string, error) {
 
 func (p *pool) client(t *testing.T, stdin string, args ...string) programs.Result {
 	t.Helper()
-	return program(t, "mooncake", nil, stdin, append(append([]string{"client"}, args...),
+	return program(t, "mooncake", p.secure.Environ(nil, security.RoleClient), stdin, append(append([]string{"client"}, args...),
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1")...)
+}
+
+// operate runs a verb of admin as an operator.
+func (p *pool) operate(t *testing.T, args ...string) programs.Result {
+	t.Helper()
+	return program(t, "mooncake", p.secure.Environ(nil, security.RoleOperator), "", append(append([]string{"admin"}, args...),
+		"--master", p.rpc, "--metrics_port", port(t, p.admin))...)
 }
 
 func (p *pool) mustPutGet(t *testing.T, key string) {

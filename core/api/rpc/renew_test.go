@@ -25,6 +25,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/httpd"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/stager"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/security/securitytest"
@@ -43,19 +44,6 @@ func (c *counting) Accept() (net.Conn, error) {
 	}
 	return conn, err
 }
-
-// stager stages nothing.
-type stager struct{}
-
-func (stager) Stage(_ context.Context, reads []model.StageRead) (model.Staging, error) {
-	s := model.Staging{ID: 1, TTL: time.Second}
-	for _, r := range reads {
-		s.Parts = append(s.Parts, model.Result[model.Part]{Value: model.Part{Endpoint: "n:1", Address: 64, Size: r.Length}})
-	}
-	return s, nil
-}
-
-func (stager) Release(context.Context, uint64) error { return nil }
 
 // TestRenewedPeersNoticeNothing: the certificates of both sides live for some seconds and are replaced before they end,
 // while calls are made over each protocol of the doors. Connections give way to others; no call fails.
@@ -100,7 +88,7 @@ func TestRenewedPeersNoticeNothing(t *testing.T) {
 		s := server.New(newTableMaster(), server.Options{})
 		run(ln, s.Serve, s.Stop)
 	}
-	tier := staging.NewServer(stager{}, nil, nil)
+	tier := staging.NewServer(stager.Funcs{}, nil, nil)
 	run(tiers, tier.Serve, tier.Stop)
 	admin := httpd.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }), httpd.Options{})
 	admin.Start(web)

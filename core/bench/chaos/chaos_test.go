@@ -3,6 +3,11 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +34,7 @@ func TestOptionsRefusals(t *testing.T) {
 		"0 keys":            func(o *Options) { o.Keys = 0 },
 		"page of 12":        func(o *Options) { o.PageSize = 12 },
 		"half of the pool":  func(o *Options) { o.SegmentSize = 1 << 20 },
+		`it is "both"`:      func(o *Options) { o.Security = "both" },
 		"pause of 0s":       func(o *Options) { o.Pause = 0 },
 		"times of -1s, 1m0": func(o *Options) { o.ClientTTL = -time.Second },
 	} {
@@ -133,6 +139,39 @@ func TestTheOtherClientLeavesRoom(t *testing.T) {
 		}
 	}
 	assert.Equal(t, o.SegmentSize/2/uint64(o.PageSize), uint64(puts))
+}
+
+// TestAStrangerNoticesAnOpenDoor: over TLS without a certificate, with HTTP/2 and HTTP/1, and in plaintext; and no door that refuses.
+func TestAStrangerNoticesAnOpenDoor(t *testing.T) {
+	for name, c := range map[string]struct {
+		auth            tls.ClientAuthType
+		status          int
+		admin, plain    bool
+		tries, servings int
+	}{
+		"calls without a certificate": {auth: tls.NoClientCert, status: 200, tries: 1, servings: 1},
+		"admin without a certificate": {auth: tls.NoClientCert, status: 200, admin: true, tries: 1, servings: 1},
+		"calls with certificates":     {auth: tls.RequireAnyClientCert, status: 200, tries: 1},
+		"admin with certificates":     {auth: tls.RequireAnyClientCert, status: 200, admin: true, tries: 1},
+		"plaintext":                   {status: 200, admin: true, plain: true, tries: 1, servings: 1},
+		"plaintext that is refused":   {status: 400, admin: true, plain: true, tries: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			far := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) }))
+			far.Config.ErrorLog = log.New(io.Discard, "", 0)
+			far.EnableHTTP2, far.TLS = true, &tls.Config{ClientAuth: c.auth}
+			if c.plain {
+				far.Start()
+			} else {
+				far.StartTLS()
+			}
+			defer far.Close()
+			var s stranger
+			s.try(t.Context(), far.Listener.Addr().String(), c.admin, !c.plain)
+			assert.Equal(t, c.tries, s.tries)
+			assert.Equal(t, c.servings, s.served)
+		})
+	}
 }
 
 // TestTallyFindsTheLongestSilence: of the kind of call that was silent the longest, up to the end, and

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // unable says why this machine cannot have a fault.
@@ -22,11 +24,12 @@ type etcd struct {
 	peers   string
 	folder  string
 	opts    Options
+	own     config.Security // the files of its certificate; the zero value for plaintext
 	proc    *cluster.Proc
 }
 
 // newEtcd starts an etcd that keeps its data below folder. An *unable says that this machine has none.
-func newEtcd(opts Options, folder string) (*etcd, error) {
+func newEtcd(opts Options, folder string, secure *cluster.Certificates) (*etcd, error) {
 	if _, err := exec.LookPath(opts.Etcd); err != nil {
 		return nil, &unable{fmt.Errorf("several masters need the program etcd, see --etcd: %w", err)}
 	}
@@ -34,17 +37,24 @@ func newEtcd(opts Options, folder string) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &etcd{address: "127.0.0.1:" + strconv.Itoa(ports[0]), peers: "http://127.0.0.1:" + strconv.Itoa(ports[1]), folder: filepath.Join(folder, "etcd"), opts: opts}
+	e := &etcd{address: "127.0.0.1:" + strconv.Itoa(ports[0]), peers: "127.0.0.1:" + strconv.Itoa(ports[1]), folder: filepath.Join(folder, "etcd"), opts: opts, own: secure.Of(security.RoleMaster)}
 	return e, e.start()
 }
 
 // start starts the process, also again, and does not wait for it.
 func (e *etcd) start() (err error) {
-	at := "http://" + e.address
-	e.proc, err = cluster.Start(cluster.Spec{Name: "etcd", Program: e.opts.Etcd, Env: e.opts.Environ, Args: []string{
+	scheme, files := "http://", []string(nil)
+	if e.own.On() {
+		scheme = "https://"
+		for _, kind := range []string{"--", "--peer-"} {
+			files = append(files, kind+"trusted-ca-file", e.own.CA, kind+"cert-file", e.own.Cert, kind+"key-file", e.own.Key, kind+"client-cert-auth")
+		}
+	}
+	at, peers := scheme+e.address, scheme+e.peers
+	e.proc, err = cluster.Start(cluster.Spec{Name: "etcd", Program: e.opts.Etcd, Env: e.opts.Environ, Args: append([]string{
 		"--data-dir", e.folder, "--listen-client-urls", at, "--advertise-client-urls", at,
-		"--listen-peer-urls", e.peers, "--initial-advertise-peer-urls", e.peers, "--initial-cluster", "default=" + e.peers,
-	}})
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers,
+	}, files...)})
 	return err
 }
 

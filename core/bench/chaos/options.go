@@ -2,16 +2,19 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/cells"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
-// Open connects a client in this process to the pool of a master, over the network only. The caller
-// calls done when it needs the client no more.
-type Open func(ctx context.Context, master string) (client store.Pool, done func(context.Context) error, err error)
+// Open connects a client in this process to the pool of a master, over the network only, with the section security own. The
+// caller calls done when it needs the client no more.
+type Open func(ctx context.Context, master string, own config.Security) (client store.Pool, done func(context.Context) error, err error)
 
 // Options of a run. Start from Default; sizes are in bytes.
 type Options struct {
@@ -23,6 +26,9 @@ type Options struct {
 	// faults are left out.
 	From string
 	Open Open
+	// Security is the mode of all processes, the etcd of an election among them: off, tls or mtls. Each pool has an authority
+	// of its own.
+	Security string
 	// Faults are names of Names, none for all.
 	Faults []string
 	// Rounds is how often each fault is applied, each time to a new pool.
@@ -83,5 +89,5 @@ func (o Options) Validate() error {
 	case o.ClientTTL < 0 || o.Recovery <= 0 || o.Patience <= 0:
 		return refuse("times of %v, %v and %v may not be negative", o.ClientTTL, o.Recovery, o.Patience)
 	}
-	return o.checkFaults()
+	return errors.Join(cluster.CheckSecurity(o.Security), o.checkFaults())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const (
@@ -30,8 +32,10 @@ type pool struct {
 	folder  string        // of the keeper's socket, of etcd and of the members, empty for none
 	keeper  *cluster.Proc // nil for none
 	files   string        // where the stores have their memory, empty for nowhere
-	etcd    *etcd         // nil for one master, and where the masters run etcd
-	members members       // of the masters, nil where they run none
+	secure  *cluster.Certificates
+	admin   *http.Client
+	etcd    *etcd   // nil for one master, and where the masters run etcd
+	members members // of the masters, nil where they run none
 	masters []*cluster.Proc
 	ports   []int // of the masters: for each the RPC port and the admin port
 	stores  [stores]*cluster.Proc
@@ -60,13 +64,19 @@ func (p *pool) start(ctx context.Context, embedded bool) (err error) {
 	if p.folder, err = os.MkdirTemp("", "mooncake-chaos-"); err != nil {
 		return err
 	}
+	if cluster.Secure(p.opts.Security) {
+		if p.secure, err = cluster.MakeCertificates(p.folder, p.opts.Security); err != nil {
+			return err
+		}
+	}
+	p.admin = p.secure.Admin()
 	switch {
 	case embedded:
 		if p.members, err = newMembers(p.opts, p.folder, len(p.masters)); err != nil {
 			return err
 		}
 	case len(p.masters) > 1:
-		if p.etcd, err = newEtcd(p.opts, p.folder); err != nil {
+		if p.etcd, err = newEtcd(p.opts, p.folder, p.secure); err != nil {
 			return err
 		}
 	}
@@ -173,13 +183,13 @@ func (p *pool) startMaster(i int) (err error) {
 	if n := p.cells(); n > 1 {
 		args = append(args, "--cells", strconv.Itoa(n))
 	}
-	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.program, Args: args, Env: p.opts.Environ})
+	p.masters[i], err = cluster.Start(cluster.Spec{Name: "master-" + strconv.Itoa(i+1), Program: p.program, Args: args, Env: p.secure.Environ(p.opts.Environ, security.RoleMaster)})
 	return err
 }
 
 // startStore starts a store and does not wait for it.
 func (p *pool) startStore(i int) (err error) {
-	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.program, Env: p.opts.Environ}
+	spec := cluster.Spec{Name: "store-" + strconv.Itoa(i+1), Program: p.program, Env: p.secure.Environ(p.opts.Environ, security.RoleStore)}
 	host := "127.0.0.1"
 	if p.link != nil && i == 0 {
 		host = p.link.store

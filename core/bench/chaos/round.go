@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 const (
@@ -73,7 +75,7 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 		return nil, err
 	}
 	r.pages = &pages{model: "chaos", seed: uint64(time.Now().UnixNano()), size: opts.PageSize, replicas: max(on.replicas, 1), tally: &tally{}}
-	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address()); err != nil {
+	if r.pages.client, r.done, err = opts.Open(ctx, r.pool.address(), r.pool.secure.Of(security.RoleClient)); err != nil {
 		return nil, err
 	}
 	if on.old {
@@ -89,8 +91,8 @@ func newRound(ctx context.Context, opts Options, on layout) (_ *round, err error
 
 // run loads the pool, with clients in processes of their own where they are part of the fault, strikes
 // and measures.
-func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (Row, error) {
-	row := Row{Keys: r.opts.Keys, Rounds: 1}
+func (r *round) run(ctx context.Context, clients bool, strike func(context.Context, *round) error) (row Row, err error) {
+	row = Row{Keys: r.opts.Keys, Rounds: 1}
 	load := start(ctx, r.pages, r.opts.Keys, r.upgrade != nil)
 	r.load = load
 	defer load.end()
@@ -100,7 +102,6 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 	}
 	pause(ctx, wait)
 	if clients {
-		var err error
 		if r.victims, err = startVictims(ctx, r.pool, r.pages); err != nil {
 			return row, err
 		}
@@ -109,6 +110,9 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 		if err := r.pages.put(ctx, uint64(r.opts.Keys)+id); err != nil {
 			return row, fmt.Errorf("put fresh key %d of %d: %w", id+1, fresh, err)
 		}
+	}
+	if r.opts.Security == string(security.ModeMTLS) {
+		defer watch(ctx, r.pool).end(&row)
 	}
 	r.pages.mark(time.Now())
 	if err := strike(ctx, r); err != nil {
@@ -123,7 +127,6 @@ func (r *round) run(ctx context.Context, clients bool, strike func(context.Conte
 
 	row.Readable = r.readable(ctx, 0, r.opts.Keys)
 	row.Fresh, row.FreshReadable = fresh, r.readable(ctx, uint64(r.opts.Keys), fresh)
-	var err error
 	if r.victims != nil {
 		err = r.victims.check(ctx)
 	}

@@ -39,6 +39,10 @@ type Row struct {
 	Wrong int `json:"wrong"`
 	// StuckBytes is how much memory, in all rounds together, was in use a minute after all keys were removed.
 	StuckBytes uint64 `json:"stuck_bytes"`
+	// StrangerTries is how often a client without a certificate connected to a master during the fault, and StrangersServed how
+	// often it was answered, of all rounds; with --security mtls.
+	StrangerTries   int `json:"stranger_tries,omitempty"`
+	StrangersServed int `json:"strangers_served,omitempty"`
 	// LongestCallMS is the longest call from the fault on, in milliseconds.
 	LongestCallMS int64 `json:"longest_call_ms"`
 	// OutageMS is the longest time from the fault on in which no whole read, no read of a range or
@@ -68,6 +72,8 @@ func (r *Row) add(o Row) {
 	r.FreshReadable += o.FreshReadable
 	r.Wrong += o.Wrong
 	r.StuckBytes += o.StuckBytes
+	r.StrangerTries += o.StrangerTries
+	r.StrangersServed += o.StrangersServed
 	r.LongestCallMS = max(r.LongestCallMS, o.LongestCallMS)
 	r.OutageMS = max(r.OutageMS, o.OutageMS)
 	r.Outages = append(r.Outages, o.OutageMS)
@@ -116,6 +122,14 @@ func (rows Rows) Wrong() (n int) {
 func (rows Rows) Stuck() (n uint64) {
 	for _, r := range rows {
 		n += r.StuckBytes
+	}
+	return n
+}
+
+// Strangers is how often a client without a certificate was served, of all rows.
+func (rows Rows) Strangers() (n int) {
+	for _, r := range rows {
+		n += r.StrangersServed
 	}
 	return n
 }

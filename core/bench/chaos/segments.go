@@ -59,7 +59,7 @@ func (p *pool) get(ctx context.Context, master int, path string) ([]byte, error)
 		return nil, err
 	}
 	req.Close = true // The master that answers is about to be killed.
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.admin.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/demo"
 	"github.com/mooncake-go/mooncake/core/bench/worker"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // sideBySide is how long the processes serve after each step.
@@ -122,6 +123,7 @@ func startOtherClient(r *round) (*otherClient, error) {
 	text, err := json.Marshal(demo.Job{
 		Worker: worker.Config{Model: r.pages.model, Seed: r.pages.seed, PageSize: r.pages.size, Window: 16, Think: otherThink},
 		Load:   load, Trace: file, Workers: 1, Master: r.pool.address(), Metadata: "P2PHANDSHAKE", Checksum: true, Protocol: "tcp",
+		Security: r.pool.secure.Of(security.RoleClient),
 	})
 	if err != nil {
 		return nil, err

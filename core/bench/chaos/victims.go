@@ -17,6 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // victims are client processes, workers of the demo, that are killed while they put.
@@ -49,6 +50,7 @@ func startVictims(ctx context.Context, p *pool, own *pages) (*victims, error) {
 		job := demo.Job{
 			Worker: worker.Config{Worker: i, Model: v.pages.model, Seed: own.seed, PageSize: own.size, Window: 16, Think: victimThink},
 			Load:   load, Workers: victimCount, Master: p.address(), Metadata: "P2PHANDSHAKE", Checksum: true, Protocol: "tcp",
+			Security: p.secure.Of(security.RoleClient),
 		}
 		text, err := json.Marshal(job)
 		if err != nil {

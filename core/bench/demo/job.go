@@ -33,7 +33,7 @@ type Job struct {
 	// Transport is what the transport is set to, beside its own defaults.
 	Transport map[string]string `json:"transport,omitempty"`
 	// Security says how the worker proves who it is.
-	Security config.Security `json:"security"`
+	Security config.Security `json:"security,omitzero"`
 	// Tiers says that the stores have storage tiers.
 	Tiers bool `json:"tiers,omitempty"`
 	// TiersEvict says that the tiers have less space than the load, so that a page may leave its tier soon.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/workload"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -96,6 +97,9 @@ func (o Options) Validate() error {
 	refuse := func(format string, args ...any) error {
 		return errs.New(errs.InvalidParams, "demo", format, args...)
 	}
+	if err := cluster.CheckSecurity(o.Security); err != nil {
+		return err
+	}
 	switch {
 	case o.Stores < 1 || o.Stores > 64:
 		return refuse("%d stores, want 1 to 64", o.Stores)
@@ -107,8 +111,6 @@ func (o Options) Validate() error {
 		return refuse("a pool of %d pages on %d stores, want at least one page each", o.PoolPages, o.Stores)
 	case o.Window < 1 || o.Window > 4096:
 		return refuse("a window of %d pages, want 1 to 4096", o.Window)
-	case o.Security != "" && !slices.Contains([]string{"off", "tls", "mtls"}, o.Security):
-		return refuse("security %q, want off, tls or mtls", o.Security)
 	case o.LeaseTTL < time.Millisecond:
 		return refuse("a lease of %v, want at least 1ms", o.LeaseTTL)
 	case o.Think < 0:

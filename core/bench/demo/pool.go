@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
-	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
@@ -38,11 +36,10 @@ type pool struct {
 	stores []*cluster.Proc
 	// transport is what the transport is set to, beside its own defaults.
 	transport map[string]string
-	// security is what the processes of a role are set to, nil where the pool is plaintext; doors and http are for what
-	// the demo itself asks.
-	security map[security.Role]config.Security
-	doors    *doors.Doors
-	http     http.Client
+	// security is what the processes of a role are set to, nil where the pool is plaintext; http is for what the demo itself
+	// asks.
+	security *cluster.Certificates
+	http     *http.Client
 	tierSize uint64
 	note     string // for the user, empty for none
 	log      *prefixer
@@ -73,6 +70,7 @@ func newPool(ctx context.Context, opts Options, tierSize uint64) (*pool, error) 
 		p.close()
 		return nil, err
 	}
+	p.http = p.security.Admin()
 	if err := p.writeConfig(ports); err != nil {
 		p.close()
 		return nil, err
@@ -124,7 +122,7 @@ func (p *pool) config() string { return filepath.Join(p.dir, "master.json") }
 
 func (p *pool) start(role security.Role, name string, args ...string) (*cluster.Proc, error) {
 	return cluster.Start(cluster.Spec{
-		Name: name, Program: p.opts.Program, Args: args, Env: p.environ(role), Log: p.log.named(name),
+		Name: name, Program: p.opts.Program, Args: args, Env: p.security.Environ(p.opts.Environ, role), Log: p.log.named(name),
 	})
 }
 
@@ -238,6 +236,9 @@ func (p *pool) counter(ctx context.Context, name string) (uint64, error) {
 func (p *pool) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	if p.http != nil {
+		p.http.CloseIdleConnections()
+	}
 	var wg sync.WaitGroup
 	errList := make([]error, len(p.stores)+1)
 	for i, s := range p.stores {

@@ -41,7 +41,7 @@ func (p *pool) startWorker(ctx context.Context, job Job) (*runner, error) {
 	name := "worker-" + strconv.Itoa(job.Worker.Worker+1)
 	r := &runner{done: make(chan struct{})}
 	r.proc, err = cluster.Start(cluster.Spec{
-		Name: name, Program: p.opts.Program, Args: []string{"demo-worker"}, Env: p.environ(security.RoleClient),
+		Name: name, Program: p.opts.Program, Args: []string{"demo-worker"}, Env: p.security.Environ(p.opts.Environ, security.RoleClient),
 		Stdin: bytes.NewReader(text), Stdout: in, Log: p.log.named(name),
 	})
 	in.Close()

@@ -27,6 +27,8 @@ type CallsOptions struct {
 	Batches, Threads []int
 	// Keys is how many keys a combination has in all, at most. Default 262144.
 	Keys int
+	// Client is the client that calls. Default a new one, which masters refuse where clients have identities.
+	Client model.ClientID
 	// Time is how long one kind of call is made at most. Default 1 s.
 	Time time.Duration
 	// Step is told of each combination that begins.
@@ -34,6 +36,9 @@ type CallsOptions struct {
 }
 
 func (o CallsOptions) withDefaults() CallsOptions {
+	if o.Client == (model.ClientID{}) {
+		o.Client = model.NewUUID()
+	}
 	if len(o.Batches) == 0 {
 		o.Batches = []int{1, 16, 128}
 	}
@@ -65,7 +70,7 @@ func Calls(ctx context.Context, o CallsOptions) (CallsReport, error) {
 			return CallsReport{}, fmt.Errorf("batches, threads and keys of %d; it takes 1 to %d", n, 1<<24)
 		}
 	}
-	l := &load{Options: Options{Fill: o.Master, Load: o.Master}, client: model.NewUUID()}
+	l := &load{Options: Options{Fill: o.Master, Load: o.Master}, client: o.Client}
 	id := model.NewUUID()
 	name := "bench-" + id.String() + ":1"
 	seg := model.Segment{ID: id, Name: name, Endpoint: name, Protocol: "tcp", Base: 1 << 46, Size: 4 * uint64(o.Keys) * PageSize}

@@ -33,6 +33,8 @@ type Options struct {
 	// Fill is called directly to write the keys, Load as clients reach the master, over the
 	// network. They are the same master, which runs in this process.
 	Fill, Load Master
+	// Client is the client that calls. Default a new one, which masters refuse where clients have identities.
+	Client model.ClientID
 	// Keys is how many keys the pool has space for, at least 1000.
 	Keys int
 	// Clients is how many clients load it at a time. Default 4.
@@ -67,7 +69,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, fmt.Errorf("%d keys; it takes 1000 to %d", o.Keys, 1<<31)
 	}
 	o = o.withDefaults()
-	l := &load{Options: o, client: model.NewUUID()}
+	l := &load{Options: o, client: o.Client}
 	before := heap()
 	if err := l.mount(ctx); err != nil {
 		return Report{}, err
@@ -100,6 +102,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Client == (model.ClientID{}) {
+		o.Client = model.NewUUID()
+	}
 	if o.Clients == 0 {
 		o.Clients = 4
 	}

@@ -4,9 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,7 +19,6 @@ var listeners = map[string]string{
 	"core/ha/embedded/embedded.go":         "etcd's own TLS; provideEmbedded asks doors.Allow",
 	"core/metadata/p2p/port.go":            "plaintext; the engine asks doors.Allow",
 	"core/master/kvevents/config.go":       "plaintext; the module asks doors.Allow",
-	"core/app/localmaster.go":              "loopback, for benchmarks and tests in one process",
 	"core/bench/cluster/ports.go":          "a port that is closed again before it takes a connection",
 	"core/bench/micro/stream.go":           "loopback, for a benchmark in one process",
 	"core/api/introspect/listen.go":        "a unix socket, whose peers are checked by user",
@@ -34,28 +30,15 @@ var listeners = map[string]string{
 // TestEveryListenerHasADoor fails for a socket that no setting protects: a new listener goes through
 // ports.Listen with its config.Door.
 func TestEveryListenerHasADoor(t *testing.T) {
-	root := filepath.Join("..", "..", "..")
 	used := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(filepath.Join(root, "core"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	walk(t, func(file string, f *ast.File) {
 		for _, call := range opens(f) {
-			if listeners[filepath.ToSlash(file)] == "" {
+			if listeners[file] == "" {
 				t.Errorf("%s calls %s; use ports.Listen with a door, or say in listeners why not", file, call)
 			}
-			used[filepath.ToSlash(file)] = true
+			used[file] = true
 		}
-		return nil
-	}))
+	})
 	for file := range listeners {
 		assert.True(t, used[file], "%s opens no socket any more", file)
 	}

@@ -59,6 +59,9 @@ func (f *Finder) Admit(ctx context.Context, path string, id plugin.ID, log *slog
 		}
 		log.Warn("the program is run unchecked: "+why+"; lock it with `mooncake plugins lock` and name the file in plugins.lock", "path", path, "version", e.Version, "sha256", e.SHA256)
 	}
+	if err := judge.Ran(ctx); err != nil {
+		log.Warn("an older signed set of plugins would not be noticed after this", "error", err)
+	}
 	return e, im, nil
 }
 

@@ -30,6 +30,9 @@ type Rules struct {
 	// Keys are the public keys of which one must have signed the lock file, see CheckKey. Without any, no
 	// signature is demanded.
 	Keys []string
+	// Record is the absolute path of a file that remembers when the newest set was signed that ran here, empty for none. Its folder may
+	// be missing. An older set is refused then.
+	Record string
 	// Secured says that security.mode of this process is not off. ModeAuto is then ModeLocked in any case.
 	Secured bool
 }
@@ -117,7 +120,11 @@ func ReadJudge(r Rules) Judge {
 		return j
 	}
 	var err error
-	j.lock, j.by, err = ReadSigned(r.Lock, r.Keys)
+	if j.lock, j.by, err = ReadSigned(r.Lock, r.Keys); err == nil && j.by.Key != "" {
+		if err = r.checkNewest(j.by); err != nil {
+			j.by = Signature{} // Of a set that may not run.
+		}
+	}
 	if r.Mode == ModeTOFU && errs.Is(err, errs.FileNotFound) {
 		err = nil // the first use creates the file
 	}

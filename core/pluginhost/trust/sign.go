@@ -72,7 +72,7 @@ func (k Key) Files(password string) (private, public []byte, err error) {
 func line(text []byte) []byte { return append(bytes.TrimRight(text, "\n"), '\n') }
 
 // SignLock signs the lock file at an absolute path as it is now, and replaces its signature atomically. comment
-// becomes part of the signature; it must be one line. It fails with InvalidParams for a lock file that is malformed.
+// becomes part of the signature, before the time; it must be one line. It fails with InvalidParams for a lock file that is malformed.
 func SignLock(ctx context.Context, path string, k Key, comment string) (Signature, error) {
 	if strings.ContainsAny(comment, "\r\n") {
 		return Signature{}, errs.New(errs.InvalidParams, "sign "+path, "the comment must be one line")
@@ -84,9 +84,7 @@ func SignLock(ctx context.Context, path string, k Key, comment string) (Signatur
 	if _, err := ParseLock(path, text); err != nil {
 		return Signature{}, err
 	}
-	if comment == "" {
-		comment = fmt.Sprintf("timestamp:%d\tfile:%s\thashed", time.Now().Unix(), filepath.Base(path))
-	}
+	comment = strings.TrimPrefix(fmt.Sprintf("%s\ttimestamp:%d\tfile:%s\thashed", comment, time.Now().Unix(), filepath.Base(path)), "\t")
 	signed := minisign.SignWithComments(k.private, text, comment, "signature of the plugins that may run, by mooncake plugins sign")
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -41,10 +41,14 @@ is started again at once. What was stopped goes on after the pause. A cut link n
 programs ip, nsenter and unshare; without them, and without etcd, rows are left out and a line says
 why.
 
-The exit code is 1 if a read was wrong, memory stayed in use, or a call of an upgrade failed twice.`,
+With --security mtls a client without a certificate also connects to all masters during the fault.
+
+The exit code is 1 if a read was wrong, memory stayed in use, a client without a certificate was
+answered, or a call of an upgrade failed twice.`,
 		Example: `  mooncake bench chaos
   mooncake bench chaos master-kill master-term --rounds 10
   mooncake bench chaos --rounds 1 --pause 8s --client-ttl 3s -o json
+  mooncake bench chaos store-kill store-stop --security mtls
   mooncake bench chaos upgrade --from /opt/mooncake-before/bin/mooncake`,
 		ValidArgs: chaos.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +83,7 @@ etcd members of the masters, elect one, and prints the longest pause of reads an
 
 Faults: ` + strings.Join(chaos.ElectionNames(), ", ") + ` (all by default).
 
-The exit code is 1 if a read was wrong.`,
+The exit code is 1 if a read was wrong, or with --security mtls a client without a certificate was answered.`,
 		Example: `  mooncake bench ha
   mooncake bench ha leader-kill --rounds 5 --keys 4000 --page-size 4KiB`,
 		ValidArgs: chaos.ElectionNames(),
@@ -136,6 +140,9 @@ func verdict(rows chaos.Rows) error {
 	if wrong := rows.Wrong(); wrong > 0 {
 		return fmt.Errorf("bench: %d reads gave wrong bytes", wrong)
 	}
+	if n := rows.Strangers(); n > 0 {
+		return fmt.Errorf("bench: masters answered %d connections without a certificate", n)
+	}
 	if failed := rows.FailedTwice(); failed > 0 {
 		return fmt.Errorf("bench: %d calls failed during an upgrade, and again when the process was back", failed)
 	}
@@ -155,11 +162,12 @@ func chaosFlags(cmd *cobra.Command, o *chaosOptions) {
 	f.BoolVar(&o.Balance, "balance", o.Balance, "remove all keys after a round, and check that all memory is free then; not with --keep=false")
 	f.StringVar(&o.KeepDir, "keep-dir", "", "in place of the keeper, let the stores have their memory in files in this directory of a tmpfs")
 	f.IntVar(&o.Cells, "cells", o.Cells, "into how many cells elected masters cut the pool")
+	f.StringVar(&o.Security, "security", "off", "how the processes prove who they are: off, tls or mtls, with certificates that live as long as the pool")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "program that elects one of several masters")
 }
 
 // openChaos opens a client of the harness: over tcp, as if it were on another machine.
-func (e verbs) openChaos(ctx context.Context, master string) (store.Pool, func(context.Context) error, error) {
+func (e verbs) openChaos(ctx context.Context, master string, own config.Security) (store.Pool, func(context.Context) error, error) {
 	loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
 	if err != nil {
 		return nil, nil, err
@@ -168,6 +176,9 @@ func (e verbs) openChaos(ctx context.Context, master string) (store.Pool, func(c
 	cfg.Store.MasterServerAddress, cfg.Store.MetadataServer, cfg.Store.LocalHostname = master, "P2PHANDSHAKE", "127.0.0.1"
 	cfg.Store.Protocol, cfg.Store.Transports = "tcp", []string{"tcp"}
 	cfg.Admin.Socket = config.SocketOff
+	if own.On() {
+		cfg.Security = own
+	}
 	c, err := app.OpenClient(ctx, cfg, e.Builtins, app.ClientOptions{Log: slog.New(slog.DiscardHandler), AllocWait: chaosAllocWait})
 	if err != nil {
 		return nil, nil, err

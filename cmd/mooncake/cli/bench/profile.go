@@ -59,7 +59,7 @@ process, so that a profile has both ends.`,
 
 // profileMaster profiles the calls to a master.
 func (e verbs) profileMaster(ctx context.Context, record func(profile.Load) error) (err error) {
-	m, err := e.startMaster(ctx, func(*config.Master) {})
+	m, err := e.startMaster(ctx, nil, func(*config.Master) {})
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (e verbs) profileMaster(ctx context.Context, record func(profile.Load) erro
 // profileStore profiles puts and gets of a client whose objects are in the memory of another
 // node.
 func (e verbs) profileStore(ctx context.Context, record func(profile.Load) error) (err error) {
-	m, err := e.startMaster(ctx, func(*config.Master) {})
+	m, err := e.startMaster(ctx, nil, func(*config.Master) {})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 // TestASignedSet follows an operator: make a key, lock, sign, verify, list; then a plugin is changed and locked again
 // without a signature.
 func TestASignedSet(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", private(t))
 	w := newWorkbench(t)
 	w.plugin("evict/fifo", "1.0.0")
 	keys, password := private(t), filepath.Join(private(t), "password")
@@ -61,6 +62,16 @@ func TestASignedSet(t *testing.T) {
 		}
 	}
 	assert.Equal(t, command.ExitFailure, first(w.run("verify")))
+
+	require.Equal(t, command.ExitOK, first(w.run("sign", "--key", made.Private, "--password-file", password)))
+	record := pluginhost.RecordOf(w.lock, []string{made.Key})
+	require.NoError(t, os.MkdirAll(filepath.Dir(record), 0o755))
+	require.NoError(t, os.WriteFile(record, []byte(`{"signed": 32503680000}`), 0o600))
+	code, _, errOut = w.run("verify")
+	assert.Equal(t, command.ExitFailure, code)
+	assert.Contains(t, errOut, "a set that was signed 3000-01-01T00:00:00Z has run here")
+	assert.Equal(t, command.ExitOK, first(w.run("verify", "--allow-rollback")))
+	assert.Equal(t, command.ExitOK, first(w.run("verify")))
 }
 
 func first(code int, _, _ string) int { return code }

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 func (e verbs) verifyCmd() *cobra.Command {
 	var f trustFlags
 	var keys []string
+	var back bool
 	cmd := &cobra.Command{
 		Use:   "verify [ID]...",
 		Short: "Compare the installed plugins with the lock file, and verify its signature",
@@ -28,12 +30,13 @@ read. A plugin that has an entry and is not installed is listed as absent. That 
 since several machines may share a lock file. No plugin is run.
 
 With --key, or plugins.trusted_keys in the configuration, it first verifies the signature of the
-lock file, without a network. A missing or wrong signature is an error.`,
+lock file, without a network. A missing or wrong signature is an error, and so is a set that is
+older than one that has run here, as this user. With --allow-rollback the set is accepted from now on.`,
 		Example: `  mooncake plugins verify
   mooncake plugins verify evict/fifo -o json
   mooncake plugins verify --plugin-dir /opt/mooncake/plugins --plugin-lock ./plugins.lock.yaml
   mooncake plugins verify --plugin-lock ./plugins.lock.yaml --key ./set.pub`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			named, err := ids(args)
 			if err != nil {
 				return err
@@ -45,7 +48,7 @@ lock file, without a network. A missing or wrong signature is an error.`,
 			if t.lock == "" {
 				return command.Usage(errNoLock)
 			}
-			lock, err := e.verifiedLock(t, keys)
+			lock, err := e.verifiedLock(cmd.Context(), t, keys, back)
 			if err != nil {
 				return err
 			}
@@ -55,11 +58,12 @@ lock file, without a network. A missing or wrong signature is an error.`,
 	}
 	f.register(cmd)
 	cmd.Flags().StringSliceVar(&keys, "key", nil, "public key of which one must have signed the lock file, or its file; repeatable (default: plugins.trusted_keys)")
+	cmd.Flags().BoolVar(&back, "allow-rollback", false, "accept a signed set that is older than one that has run here")
 	return cmd
 }
 
-// verifiedLock reads the lock file, and verifies its signature if there are keys.
-func (e verbs) verifiedLock(t trusting, keys []string) (trust.Lock, error) {
+// verifiedLock reads the lock file, and verifies its signature if there are keys, and that no newer set has run here.
+func (e verbs) verifiedLock(ctx context.Context, t trusting, keys []string, back bool) (trust.Lock, error) {
 	for i, k := range keys {
 		if trust.CheckKey(k) != nil {
 			var err error
@@ -71,7 +75,16 @@ func (e verbs) verifiedLock(t trusting, keys []string) (trust.Lock, error) {
 	if len(keys) == 0 {
 		keys = t.keys
 	}
+	rules := trust.Rules{Mode: trust.ModeLocked, Lock: t.lock, Keys: keys, Record: pluginhost.RecordOf(t.lock, keys)}
+	if back {
+		if err := trust.AllowRollback(ctx, rules); err != nil {
+			return trust.Lock{}, err
+		}
+	}
 	lock, by, err := trust.ReadSigned(t.lock, keys)
+	if err == nil {
+		err = trust.ReadJudge(rules).Unusable()
+	}
 	if err == nil && by.Key != "" {
 		fmt.Fprintf(e.Stderr, "%s is signed by key %s: %s\n", output.Printable(t.lock), by.Key, output.Printable(by.Comment))
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/internal/doors"
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 	"github.com/mooncake-go/mooncake/core/internal/masteraddr"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -218,6 +219,9 @@ func (l limited) Invoke(ctx context.Context, method string, args, reply any, opt
 	defer cancel()
 	return l.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
+
+// NewID returns a new client id, which is of the identity of this process where the master knows identities. InvalidParams.
+func (c *Client) NewID() (model.ClientID, error) { return c.opts.Doors.Own(model.NewUUID()) }
 
 // Close ends the connection; calls in flight fail. Repeatable.
 func (c *Client) Close() error {

@@ -19,33 +19,13 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/api/rpc/convert"
 	"github.com/mooncake-go/mooncake/core/internal/testkit/heldport"
+	"github.com/mooncake-go/mooncake/core/internal/testkit/stager"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// funcs is a store.Stager of functions.
-type funcs struct {
-	stage   func(ctx context.Context, reads []model.StageRead) (model.Staging, error)
-	release func(id uint64) error
-}
-
-func (f funcs) Stage(ctx context.Context, reads []model.StageRead) (model.Staging, error) {
-	return f.stage(ctx, reads)
-}
-
-func (f funcs) Release(_ context.Context, id uint64) error { return f.release(id) }
-
-// echo stages reads at the addresses that their replicas name.
-func echo(_ context.Context, reads []model.StageRead) (model.Staging, error) {
-	s := model.Staging{ID: 1, TTL: time.Second}
-	for _, r := range reads {
-		s.Parts = append(s.Parts, model.Result[model.Part]{Value: model.Part{Endpoint: "n:1", Address: r.Replica, Size: r.Length}})
-	}
-	return s, nil
-}
 
 // counted counts the connections that a listener took.
 type counted struct {
@@ -89,17 +69,17 @@ var oneRead = []model.StageRead{{Segment: model.UUID{Lo: 5}, Replica: 64, Size: 
 // TestStageAndRelease: calls arrive with their reads and the reader's deadline, answers with parts and errors.
 func TestStageAndRelease(t *testing.T) {
 	var released atomic.Uint64
-	at := serve(t, "127.0.0.1:0", funcs{
-		stage: func(ctx context.Context, reads []model.StageRead) (model.Staging, error) {
+	at := serve(t, "127.0.0.1:0", stager.Funcs{
+		OnStage: func(ctx context.Context, reads []model.StageRead) (model.Staging, error) {
 			limit, bounded := ctx.Deadline()
 			assert.True(t, bounded)
 			assert.Less(t, time.Until(limit), 8*time.Second)
 			assert.Equal(t, []model.StageRead{oneRead[0], {Replica: 3, Size: 1, Length: 1}}, reads)
-			s, _ := echo(ctx, reads)
+			s, _ := stager.Echo(ctx, reads)
 			s.ID, s.Parts[1] = 1<<60, model.Result[model.Part]{Err: errs.New(errs.UnavailableInCurrentStatus, "tier", "busy")}
 			return s, nil
 		},
-		release: func(id uint64) error { released.Store(id); return nil },
+		OnRelease: func(id uint64) error { released.Store(id); return nil },
 	}).Addr().String()
 	c := newClient(t, Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
@@ -116,9 +96,9 @@ func TestStageAndRelease(t *testing.T) {
 // TestCallsFailAlone: an error of a call keeps its code, and a call that panics or has the wrong number of answers is Internal.
 func TestCallsFailAlone(t *testing.T) {
 	var answer func() (model.Staging, error)
-	at := serve(t, "127.0.0.1:0", funcs{
-		stage:   func(context.Context, []model.StageRead) (model.Staging, error) { return answer() },
-		release: func(uint64) error { return nil },
+	at := serve(t, "127.0.0.1:0", stager.Funcs{
+		OnStage:   func(context.Context, []model.StageRead) (model.Staging, error) { return answer() },
+		OnRelease: func(uint64) error { return nil },
 	}).Addr().String()
 	c := newClient(t, Options{})
 	for want, f := range map[errs.Code]func() (model.Staging, error){
@@ -126,7 +106,7 @@ func TestCallsFailAlone(t *testing.T) {
 			return model.Staging{}, errs.New(errs.UnavailableInCurrentStatus, "tier", "busy")
 		},
 		errs.Internal: func() (model.Staging, error) { panic("a bug") },
-		errs.OK:       func() (model.Staging, error) { return echo(t.Context(), oneRead) },
+		errs.OK:       func() (model.Staging, error) { return stager.Echo(t.Context(), oneRead) },
 	} {
 		answer = f
 		_, err := c.Stage(t.Context(), at, oneRead)
@@ -139,7 +119,7 @@ func TestCallsFailAlone(t *testing.T) {
 
 // TestServerRefusesHostileCalls: what a client of another make sends ends in an error of that call.
 func TestServerRefusesHostileCalls(t *testing.T) {
-	at := serve(t, "127.0.0.1:0", funcs{stage: echo}).Addr().String()
+	at := serve(t, "127.0.0.1:0", stager.Funcs{}).Addr().String()
 	conn, err := grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -178,7 +158,7 @@ func TestDeadNodesAreBackedOff(t *testing.T) {
 	require.NotContains(t, fails().Error(), "not called again")
 	now = now.Add(minBackoff)
 	require.Contains(t, fails().Error(), "not called again")
-	serve(t, at, funcs{stage: echo})
+	serve(t, at, stager.Funcs{})
 	now = now.Add(minBackoff)
 	require.Eventually(t, func() bool { // The connection has a pause of its own.
 		now = now.Add(maxBackoff)
@@ -191,7 +171,7 @@ func TestDeadNodesAreBackedOff(t *testing.T) {
 // TestSilentNodesAreBackedOff: a node that had a second to answer is backed off, one that had less is not.
 func TestSilentNodesAreBackedOff(t *testing.T) {
 	end := make(chan struct{})
-	at := serve(t, "127.0.0.1:0", funcs{stage: func(context.Context, []model.StageRead) (model.Staging, error) {
+	at := serve(t, "127.0.0.1:0", stager.Funcs{OnStage: func(context.Context, []model.StageRead) (model.Staging, error) {
 		<-end
 		return model.Staging{}, nil
 	}}).Addr().String()
@@ -215,10 +195,10 @@ func TestSilentNodesAreBackedOff(t *testing.T) {
 func TestConnectionsAreBounded(t *testing.T) {
 	release := make(chan struct{})
 	entered := make(chan struct{}, 1)
-	a, b := serve(t, "127.0.0.1:0", funcs{stage: echo}), serve(t, "127.0.0.1:0", funcs{stage: func(ctx context.Context, r []model.StageRead) (model.Staging, error) {
+	a, b := serve(t, "127.0.0.1:0", stager.Funcs{}), serve(t, "127.0.0.1:0", stager.Funcs{OnStage: func(ctx context.Context, r []model.StageRead) (model.Staging, error) {
 		entered <- struct{}{}
 		<-release
-		return echo(ctx, r)
+		return stager.Echo(ctx, r)
 	}})
 	c := newClient(t, Options{Connections: 1})
 	_, err := c.Stage(t.Context(), a.Addr().String(), oneRead)

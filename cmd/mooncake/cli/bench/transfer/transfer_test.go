@@ -23,7 +23,9 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench/transfer"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/clitest"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	bench "github.com/mooncake-go/mooncake/core/bench/transfer"
+	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
 // verb makes the verb as a program of that name has it.
@@ -211,4 +213,36 @@ func (o *once) Write(b []byte) (int, error) {
 		close(o.seen)
 	}
 	return n, err
+}
+
+// TestBothSidesWithCertificates: the section security of the environment holds for this side and for the target that it
+// starts; a target without one is not spoken to.
+func TestBothSidesWithCertificates(t *testing.T) {
+	own, err := cluster.MakeCertificates(t.TempDir(), "mtls")
+	require.NoError(t, err)
+	args := []string{"bench", "transfer", "--threads=1", "--batch_size=2", "--block_size=4KiB", "--buffer_size=64KiB", "--duration=0.05", "--check_consistency",
+		"--report_unit=MiB", "--report_precision=3"}
+	cmd := program(t, "mooncake", args...)
+	cmd.Env = own.Environ(cmd.Env, security.RoleStore)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	assert.Regexp(t, testCompleted, string(out))
+
+	target := program(t, "mooncake", "bench", "transfer", "--mode=target", "--local_server_name=127.0.0.1", "--buffer_size=64KiB")
+	target.Env = own.Environ(target.Env, security.RoleStore)
+	ready, err := target.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, target.Start())
+	line, err := bufio.NewReader(ready).ReadString('\n')
+	require.NoError(t, err)
+	found := regexp.MustCompile(`segment_id=(127\.0\.0\.1:\d+) `).FindStringSubmatch(line)
+	require.NotNil(t, found, line)
+	plain := program(t, "mooncake", append(args, "--segment_id", found[1], "--local_server_name=127.0.0.1")...)
+	text, err := plain.CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(text), "security.mode")
+	require.NoError(t, target.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, target.Wait())
 }

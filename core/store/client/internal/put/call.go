@@ -240,7 +240,7 @@ func (c *Call) retry(ctx context.Context, items []*Item, cfg model.ReplicateConf
 			}
 		}
 		if len(again) > 0 {
-			w.Log.Warn("the client retries puts elsewhere: their transfers are indeterminate, or the node is gone or silent",
+			w.Log.Warn("the client retries puts elsewhere: their transfers are indeterminate, or the node is gone or silent, or a new master took over",
 				"keys", len(again), "attempt", try+2, "error", again[0].Err)
 			w.Metrics.Repeated.Add(float64(len(again)))
 		}

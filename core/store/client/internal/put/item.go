@@ -39,7 +39,7 @@ type Item struct {
 	deadline    time.Time // of the transfer
 	// indeterminate: a peer may still write to the replicas after the put failed.
 	indeterminate bool
-	// nodeGone: the node of one of the replicas is gone.
+	// nodeGone: the node of one of the replicas is gone, or has keys of another master than the one that granted the write.
 	nodeGone bool
 	// unconfirmed: the put did not begin, because a node did not confirm to the master where it writes.
 	unconfirmed bool

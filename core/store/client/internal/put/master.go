@@ -190,7 +190,7 @@ func (w *Writer) Revoke(ctx context.Context, items []*Item) (movable []*Item) {
 	for i, it := range failed {
 		switch {
 		case !it.indeterminate && !it.nodeGone:
-		case err == nil && got[i] == nil:
+		case err == nil && (got[i] == nil || !it.indeterminate && errs.Is(got[i], errs.ObjectNotFound)): // Or a new master does not know it.
 			movable = append(movable, it)
 		case it.indeterminate:
 			w.Metrics.Unrevoked.Inc()

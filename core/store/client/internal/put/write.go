@@ -187,7 +187,7 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 			w.Metrics.WriteBytes.Add(float64(len(reqs[i].Local)))
 			continue
 		}
-		it.nodeGone = it.nodeGone || errs.ClassOf(r.Err) == errs.ClassTransientPeer
+		it.nodeGone = it.nodeGone || errs.ClassOf(r.Err) == errs.ClassTransientPeer || errs.Is(r.Err, errs.LeaseExpired)
 		if errors.Is(r.Err, transfer.ErrQuarantined) {
 			it.indeterminate, c.leaked = true, true
 		}
