@@ -26,6 +26,14 @@ type SDK struct {
 // with `go mod tidy`.
 const goVersion = "1.26.0"
 
+// check says whether a version or a folder is given.
+func (s SDK) check() error {
+	if s.Dir == "" && s.Version == "" {
+		return errors.New("neither a version nor a folder of the sdk is given")
+	}
+	return nil
+}
+
 // CheckDir says whether a folder holds the sdk.
 func CheckDir(dir string) error {
 	_, err := readMod(dir)
@@ -56,8 +64,8 @@ func (s SDK) addModule(files map[string][]byte, path string) error {
 		return err
 	}
 	if s.Dir == "" {
-		if s.Version == "" {
-			return errors.New("neither a version nor a folder of the sdk is given")
+		if err := s.check(); err != nil {
+			return err
 		}
 		out.AddNewRequire(SDKModule, s.Version, false)
 		return errors.Join(out.AddGoStmt(goVersion), formatted(files, out))
