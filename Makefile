@@ -131,6 +131,11 @@ test-examples-python: setup-tests $(TOOLS)/examples-python/.stamp ## Run the tes
 	cd sdk/python-plugin && $(CURDIR)/$(TOOLS)/examples-python/bin/python -m pytest $(PYTESTFLAGS)
 	MOONCAKE_TEST_EXAMPLES_PYTHON=$(CURDIR)/$(TOOLS)/examples-python go test -timeout 20m -count 1 -run Python ./test/examples/
 
+.PHONY: test-examples-rust
+test-examples-rust: setup-tests ## Run the tests of plugins in Rust; needs cargo, and minutes for the first build
+	cd sdk/rust/mooncake-plugin && cargo fmt --check && cargo clippy --all-targets -- -D warnings && cargo test
+	MOONCAKE_TEST_RUST=1 CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),$(CURDIR)/sdk/rust/mooncake-plugin/target) go test -timeout 60m -count 1 -run Rust ./test/examples/
+
 .PHONY: test-python-asan
 test-python-asan: setup-tests $(TOOLS)/python/.stamp # the extension's own tests, with sanitizers
 	PYTHON=$(CURDIR)/$(TOOLS)/python/bin/python sdk/python/native/asan.sh
