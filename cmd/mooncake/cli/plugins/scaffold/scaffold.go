@@ -73,6 +73,17 @@ func InDemo(kind string) bool {
 	return err == nil && a.DemoFlag != ""
 }
 
+// Kinds lists the kinds of plugins to start from in a language, none for an unknown language.
+func Kinds(language string) []string {
+	var out []string
+	for _, kind := range plugin.Kinds() {
+		if _, err := templates.ReadFile("templates/" + language + "/" + kind + "/" + aboutFile); err == nil {
+			out = append(out, kind)
+		}
+	}
+	return out
+}
+
 // values is what the templates see.
 type values struct {
 	aboutKind

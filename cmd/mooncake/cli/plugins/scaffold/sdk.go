@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -13,6 +15,15 @@ import (
 
 // SDKModule is the path of the module that plugins depend on.
 const SDKModule = "github.com/mooncake-go/mooncake/sdk"
+
+// Go is the language of the sdk itself.
+const Go = "go"
+
+// libraries are the folders of the sdk that hold the library of a language.
+var libraries = map[string]string{"python": "python-plugin", "rust": "rust/mooncake-plugin"}
+
+// Languages lists the languages of plugins to start from.
+func Languages() []string { return []string{Go, "python", "rust"} }
 
 // SDK is where the sdk comes from: a released version, or a folder that holds it.
 type SDK struct {
@@ -30,6 +41,25 @@ const goVersion = "1.26.0"
 func (s SDK) check() error {
 	if s.Dir == "" && s.Version == "" {
 		return errors.New("neither a version nor a folder of the sdk is given")
+	}
+	return nil
+}
+
+// checkLanguage says whether the sdk has the library of a language, under a path that the files of a
+// module can name.
+func (s SDK) checkLanguage(language string) error {
+	if s.Dir == "" {
+		return s.check()
+	}
+	if err := CheckDir(s.Dir); err != nil {
+		return err
+	}
+	lib := filepath.Join(s.Dir, libraries[language])
+	if _, err := os.Stat(lib); err != nil {
+		return fmt.Errorf("the sdk in %s has no library for %s: %w", s.Dir, language, err)
+	}
+	if escaped := (&url.URL{Path: s.Dir}).EscapedPath(); escaped != s.Dir || strings.Contains(s.Dir, "'") {
+		return fmt.Errorf("the path of the sdk, %q, has characters that requirements of %s cannot name; move it", s.Dir, language)
 	}
 	return nil
 }
