@@ -22,7 +22,7 @@ func TestRustNeedsNoEdit(t *testing.T) {
 		t.Skip("make test-examples-rust runs this, with cargo")
 	}
 	if _, err := exec.LookPath("cargo"); err != nil {
-		t.Skip("cargo is not installed: install Rust 1.88 or later")
+		t.Skip("cargo is not installed: install Rust 1.91 or later")
 	}
 	sdk, err := filepath.Abs("../../sdk")
 	require.NoError(t, err)
