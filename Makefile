@@ -135,9 +135,14 @@ test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, wi
 	./scripts/test-python-torch.sh $(PYTESTFLAGS)
 
 .PHONY: test-examples-python
-test-examples-python: setup-tests $(TOOLS)/examples-python/.stamp ## Run the tests of the plugin in Python, alone and under a real host
-	cd examples/evict-python && $(CURDIR)/$(TOOLS)/examples-python/bin/python -m pytest $(PYTESTFLAGS)
-	MOONCAKE_TEST_EXAMPLES_PYTHON=$(CURDIR)/$(TOOLS)/examples-python/bin/python go test -timeout 10m -count 1 -run Python ./test/examples/
+test-examples-python: setup-tests $(TOOLS)/examples-python/.stamp ## Run the tests of plugins in Python, alone and under a real host
+	cd sdk/python-plugin && $(CURDIR)/$(TOOLS)/examples-python/bin/python -m pytest $(PYTESTFLAGS)
+	MOONCAKE_TEST_EXAMPLES_PYTHON=$(CURDIR)/$(TOOLS)/examples-python go test -timeout 20m -count 1 -run Python ./test/examples/
+
+.PHONY: test-examples-rust
+test-examples-rust: setup-tests ## Run the tests of plugins in Rust; needs cargo, and minutes for the first build
+	cd sdk/rust/mooncake-plugin && cargo fmt --check && cargo clippy --all-targets -- -D warnings && cargo test
+	MOONCAKE_TEST_RUST=1 CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),$(CURDIR)/sdk/rust/mooncake-plugin/target) go test -timeout 60m -count 1 -run Rust ./test/examples/
 
 .PHONY: test-python-asan
 test-python-asan: setup-tests $(TOOLS)/python/.stamp # the extension's own tests, with sanitizers
@@ -148,7 +153,7 @@ $(TOOLS)/python/.stamp: sdk/python/tests/requirements.txt
 	./scripts/retry.sh $(TOOLS)/python/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
 
-$(TOOLS)/examples-python/.stamp: examples/evict-python/requirements.txt
+$(TOOLS)/examples-python/.stamp: sdk/python-plugin/requirements.txt
 	$(PYTHON) -m venv --clear $(TOOLS)/examples-python
 	./scripts/retry.sh $(TOOLS)/examples-python/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
@@ -275,11 +280,13 @@ fuzz: setup ## Run every fuzz target for FUZZTIME (default 60s)
 fmt: ## Format the sources
 	gofmt -w $$(git ls-files '*.go')
 
+PYTHON_CODE := sdk/python sdk/python-plugin bench
+
 .PHONY: lint
 lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
-	$(TOOLS)/python/bin/ruff check -q sdk/python examples bench && $(TOOLS)/python/bin/ruff format -q --check sdk/python examples bench
+	$(TOOLS)/python/bin/ruff check -q $(PYTHON_CODE) && $(TOOLS)/python/bin/ruff format -q --check $(PYTHON_CODE)
 	./scripts/deadcode.sh
 	./scripts/vale.sh
 	cd sdk/proto && $(CURDIR)/$(TOOLS)/buf lint && $(CURDIR)/$(TOOLS)/buf breaking --against released.binpb
@@ -287,11 +294,17 @@ lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dea
 		(cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate -o $$out); \
 		for f in $$(cd $$out && find . -name '*.pb.go'); do \
 			cmp -s $$out/$$f sdk/proto/$$f || { echo "sdk/proto/$$f is not what its .proto file says; run: make generate"; exit 1; }; \
-		done
+		done; \
+		(cd sdk/proto && $(PLUGIN_MESSAGES) -o $$out/plugins.binpb) && cmp -s $$out/plugins.binpb sdk/proto/plugins.binpb || \
+			{ echo "sdk/proto/plugins.binpb is not what its .proto files say; run: make generate"; exit 1; }
 
 .PHONY: generate
 generate: tools ## Generate the protobuf code
 	cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate
+	cd sdk/proto && $(PLUGIN_MESSAGES) -o plugins.binpb
+
+# The messages of plugins as one file, for plugins in other languages than Go.
+PLUGIN_MESSAGES = $(CURDIR)/$(TOOLS)/buf build --as-file-descriptor-set --exclude-source-info $(addprefix --path mooncake/,plugin evict alloc tier transport)
 
 .PHONY: release-proto
 release-proto: tools # with each release: what make lint holds the messages of the next one to

@@ -94,15 +94,25 @@ else
 	failed=1
 	skip tier-s3 "it or its server does not build, see tier-s3-build.log"
 fi
-python=$(compgen -G 'examples/evict-python/dist/mooncake-plugin-evict-*' | head -n 1 || true)
-if [ -z "$python" ] && make -C examples/evict-python build >"$out/evict-python-build.log" 2>&1; then
-	python=$(compgen -G 'examples/evict-python/dist/mooncake-plugin-evict-*' | head -n 1 || true)
-fi
-if [ -n "$python" ]; then
-	one evict-python-lru "a process, example in Python" "$python"
-else
-	skip evict/python-lru "its build tool is not there (make -C examples/evict-python build)"
-fi
+# Plugins in other languages are those that `mooncake plugins new` writes.
+for language in python rust; do
+	for kind in evict alloc tier; do
+		dir=$tmp/$language-$kind log=$out/$kind-$language-build.log args=()
+		if [ $kind = tier ]; then
+			mkdir "$tmp/$language-volume"
+			args=(--config "path=$tmp/$language-volume" --config capacity_bytes=33554432)
+		fi
+		if [ $language = rust ] && ! command -v cargo >/dev/null; then
+			skip "$kind/new-$language" "its build tool, cargo, is not there"
+		elif "$bin/mooncake" plugins new $kind new-$language --language $language --sdk sdk --dir "$dir" >"$log" 2>&1 &&
+			CARGO_TARGET_DIR=$tmp/cargo make -C "$dir" build >>"$log" 2>&1; then
+			one "$kind-new-$language" "a process, from plugins new" "$dir/bin/mooncake-plugin-$kind-new-$language" "${args[@]}"
+		else
+			failed=1
+			skip "$kind/new-$language" "it does not build, see ${log##*/}"
+		fi
+	done
+done
 # Which checks were skipped, why, and for whom: from the lines of the reports in text.
 {
 	printf '\n| skipped check | why | plugins |\n|---|---|---|\n'

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins/scaffold"
 	core "github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -20,29 +21,55 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-var pythonLRU = plugin.ID{Kind: plugin.KindEvict, Name: "python-lru"}
-
-// python builds examples/evict-python as its README says and returns the folder. The
-// interpreter with the libraries comes from `make test-examples-python`.
-func python(t *testing.T) string {
+// python writes a plugin outside of the checkout, as `mooncake plugins new` tells a user to do, builds it
+// and runs its own tests. It returns the folders of the module and of the program. The environment with the
+// libraries comes from `make test-examples-python`.
+func python(t *testing.T, id plugin.ID) (module, bin string) {
 	t.Helper()
-	interpreter := os.Getenv("MOONCAKE_TEST_EXAMPLES_PYTHON")
-	if interpreter == "" {
+	venv := os.Getenv("MOONCAKE_TEST_EXAMPLES_PYTHON")
+	if venv == "" {
 		t.Skip("make test-examples-python runs this, with a Python that has gRPC")
 	}
-	dir := filepath.Join(plugins, t.Name())
-	require.NoError(t, os.Mkdir(dir, 0o755))
-	command(t, "../../examples/evict-python", interpreter, "build.py", "--out", dir)
-	return dir
+	sdk, err := filepath.Abs("../../sdk")
+	require.NoError(t, err)
+	module = filepath.Join(t.TempDir(), "module")
+	mooncake(t, "plugins", "new", id.Kind, id.Name, "--language", "python", "--dir", module, "--sdk", sdk)
+	// The environment is there, and the package mooncake_plugin comes from the checkout.
+	stamp := filepath.Join(venv, ".stamp")
+	command(t, module, "env", "PYTHONPATH="+filepath.Join(sdk, "python-plugin"), "make", "-o", stamp, "VENV="+venv, "build", "test")
+	return module, filepath.Join(module, "bin")
 }
 
-func TestPythonInTheDemo(t *testing.T) {
-	dir := python(t)
-	e := listed(t, dir, pythonLRU)
-	assert.Equal(t, "0.1.0", e.Version)
-	assert.Equal(t, []uint{1}, e.API)
-	demonstrated(t, dir, pythonLRU)
+// TestPythonNeedsNoEdit does what `mooncake plugins new` tells a user to do, for each kind: the suite on the
+// program, and the demo with it.
+func TestPythonNeedsNoEdit(t *testing.T) {
+	for _, kind := range scaffold.Kinds("python") {
+		t.Run(kind, func(t *testing.T) {
+			id := plugin.ID{Kind: kind, Name: "brand-new"}
+			_, bin := python(t, id)
+			e := listed(t, bin, id)
+			assert.Equal(t, "0.1.0", e.Version)
+			assert.Equal(t, []uint{1}, e.API)
+			conforms(t, bin, id)
+			if scaffold.InDemo(kind) {
+				demonstrated(t, bin, id)
+			}
+		})
+	}
 }
+
+// conforms runs the suite on a program, as the Makefile of a new plugin does.
+func conforms(t *testing.T, bin string, id plugin.ID) {
+	t.Helper()
+	args := []string{"plugins", "conformance", filepath.Join(bin, id.BinaryName())}
+	if id.Kind == plugin.KindTier {
+		args = append(args, "--config", "path="+t.TempDir(), "--config", "capacity_bytes=33554432")
+	}
+	mooncake(t, args...)
+}
+
+// pythonLRU is the plugin of the tests below.
+var pythonLRU = plugin.ID{Kind: plugin.KindEvict, Name: "python-lru"}
 
 // settings is a configuration without settings and with a type of its own.
 type settings struct{ plugin.NoConfig }
@@ -59,17 +86,18 @@ func hosted(t *testing.T, dir string, id plugin.ID, m plugin.Manifest) evict.Fac
 	})
 }
 
+// TestPythonConformance runs the suite of the kind with the host of the core between.
 func TestPythonConformance(t *testing.T) {
-	dir := python(t)
-	text, err := os.ReadFile("../../examples/evict-python/manifest.json")
+	module, bin := python(t, pythonLRU)
+	text, err := os.ReadFile(filepath.Join(module, "evict_python_lru", "manifest.json"))
 	require.NoError(t, err)
-	evicttest.Run(t, hosted(t, dir, pythonLRU, plugin.MustParseManifest(string(text))))
+	evicttest.Run(t, hosted(t, bin, pythonLRU, plugin.MustParseManifest(string(text))))
 }
 
 // TestPythonIsSupervised checks that a wrong setting is refused with the plugin's own words, and
 // that a killed process is restarted and gets the state again.
 func TestPythonIsSupervised(t *testing.T) {
-	dir := python(t)
+	_, dir := python(t, pythonLRU)
 	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, catalog.Close(context.Background())) }()

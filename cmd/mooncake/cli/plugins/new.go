@@ -19,14 +19,17 @@ func (e verbs) newCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new KIND NAME",
 		Short: "Write the skeleton of a plugin: a complete module that builds, passes the suite and runs",
-		Long: `Writes a Go module of its own with a working plugin of the kind (` + strings.Join(plugin.Kinds(), ", ") + `), its
-conformance test, manifest, settings, Makefile, README and CI file. It builds, passes the
+		Long: `Writes a module of its own with a working plugin of the kind (` + strings.Join(plugin.Kinds(), ", ") + `), its
+tests, manifest, settings, Makefile, README and CI file. It builds, passes the conformance
 suite and, but for a tier, runs in the demo without an edit. The verb does not write into a folder
 that is not empty.
+
+The languages are go, python and rust; a transport is written in go.
 
 The module depends only on the sdk: on the released version of this program, or on the folder
 that --sdk names. In a checkout, or if the program is in one, the verb finds that folder.`,
 		Example: `  mooncake plugins new evict mine
+  mooncake plugins new evict mine --language python
   mooncake plugins new alloc mine --dir /tmp/alloc-mine --module example.com/alloc-mine
   mooncake plugins new evict mine --sdk ../mooncake/sdk`,
 		Args: command.Args(2, 2, "a kind and a name"),
@@ -34,9 +37,6 @@ that --sdk names. In a checkout, or if the program is in one, the verb finds tha
 			id := plugin.ID{Kind: args[0], Name: args[1]}
 			if err := e.newPluginID(id); err != nil {
 				return command.Usage(err)
-			}
-			if language != "go" {
-				return command.Usagef("there is nothing to start from in language %q, only in go; examples/evict-python shows a plugin in Python", language)
 			}
 			from, err := e.findSDK(sdk)
 			if err != nil {
@@ -52,20 +52,20 @@ that --sdk names. In a checkout, or if the program is in one, the verb finds tha
 			if err != nil {
 				return command.Usage(err)
 			}
-			files, err := scaffold.Write(target, scaffold.Options{ID: id, Module: module, SDK: from})
+			files, err := scaffold.Write(target, scaffold.Options{ID: id, Language: language, Module: module, SDK: from})
 			if err != nil {
 				return command.Usage(err)
 			}
-			e.toldOfNew(dir, id, from, files)
+			e.toldOfNew(dir, id, language, from, files)
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&dir, "dir", "", "folder to write to (default: KIND-NAME)")
-	f.StringVar(&module, "module", "", "path of the Go module (default: example.com/KIND-NAME)")
+	f.StringVar(&module, "module", "", "path of the Go module (default: example.com/KIND-NAME); not for other languages")
 	f.StringVar(&sdk, "sdk", "", "folder with the sdk, to depend on instead of a released version")
-	f.StringVar(&language, "language", "go", "language of the plugin: go")
+	f.StringVar(&language, "language", scaffold.Go, "language of the plugin: "+strings.Join(scaffold.Languages(), ", "))
 	return cmd
 }
 
@@ -114,8 +114,17 @@ func (e verbs) findSDK(dir string) (scaffold.SDK, error) {
 	return scaffold.SDK{}, fmt.Errorf("this program, version %s, is no release whose sdk could be downloaded, and lies in no checkout; give --sdk PATH, the folder sdk of a checkout", e.Version)
 }
 
-func (e verbs) toldOfNew(dir string, id plugin.ID, from scaffold.SDK, files []string) {
+func (e verbs) toldOfNew(dir string, id plugin.ID, language string, from scaffold.SDK, files []string) {
 	fmt.Fprintf(e.Stdout, "Wrote %s into %s: %d files.\n\n  cd %s\n", id, dir, len(files), dir)
+	if language != scaffold.Go {
+		fmt.Fprintln(e.Stdout, "  make test         # its own tests")
+		fmt.Fprintln(e.Stdout, "  make conformance  # the suite on the program")
+		if scaffold.InDemo(id.Kind) {
+			fmt.Fprintln(e.Stdout, "  make demo         # the main job with it")
+		}
+		e.toldOfSDK(from)
+		return
+	}
 	if from.Dir == "" {
 		fmt.Fprintln(e.Stdout, "  go mod tidy")
 	}
@@ -125,6 +134,10 @@ func (e verbs) toldOfNew(dir string, id plugin.ID, from scaffold.SDK, files []st
 	} else {
 		fmt.Fprintln(e.Stdout, "  make conformance  # the suite on the program")
 	}
+	e.toldOfSDK(from)
+}
+
+func (e verbs) toldOfSDK(from scaffold.SDK) {
 	if from.Dir != "" {
 		fmt.Fprintf(e.Stdout, "\nIt depends on the sdk in %s.\n", from.Dir)
 	}

@@ -43,15 +43,16 @@ func TestPluginsNew(t *testing.T) {
 func TestPluginsNewRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for says, args := range map[string][]string{
-		"takes a kind and a name":           {"evict"},
-		`plugin kind "codec" is not one of`: {"codec", "mine"},
-		`plugin name "Mine" must be`:        {"evict", "Mine"},
-		"evict/lru is built in":             {"evict", "lru"},
-		`in language "rust", only in go`:    {"evict", "mine", "--language", "rust"},
-		"give --sdk PATH":                   {"evict", "mine"},
-		"there is no sdk in":                {"evict", "mine", "--sdk", "nowhere"},
-		"the module path cannot be used":    {"evict", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk"), "--module", "a b"},
-		"flag --force: unknown flag":        {"evict", "mine", "--force"},
+		"takes a kind and a name":                           {"evict"},
+		`plugin kind "codec" is not one of`:                 {"codec", "mine"},
+		`plugin name "Mine" must be`:                        {"evict", "Mine"},
+		"evict/lru is built in":                             {"evict", "lru"},
+		`in the language "cobol", only in go, python, rust`: {"evict", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk"), "--language", "cobol"},
+		"no transport to start from in the language python": {"transport", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk"), "--language", "python"},
+		"give --sdk PATH":                                   {"evict", "mine"},
+		"there is no sdk in":                                {"evict", "mine", "--sdk", "nowhere"},
+		"the module path cannot be used":                    {"evict", "mine", "--sdk", filepath.Join(packageDir, "../../../../sdk"), "--module", "a b"},
+		"flag --force: unknown flag":                        {"evict", "mine", "--force"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			e, stdout, stderr := clitest.New()

@@ -1,13 +1,16 @@
-// Package scaffold writes a plugin to start from: a Go module of its own that builds, passes the
-// conformance suite of its kind and runs in the demo, if the demo uses plugins of its kind, as it is.
+// Package scaffold writes a plugin to start from: a module of its own, in Go, Python or Rust, that
+// builds, passes the conformance suite of its kind and runs in the demo, if the demo uses plugins of
+// its kind, as it is.
 //
-// The templates lie in templates/common and templates/<kind>, at the paths that the files get; a
-// name that begins with "dot-" begins with a dot in the module, and the folder "main" below cmd
-// is named like the program. templates/<kind>/about.json has the texts of the README.
+// The templates lie in templates/<language>/common and templates/<language>/<kind>, at the paths that
+// the files get; a name that begins with "dot-" begins with a dot in the module, the folder "main"
+// below cmd is named like the program, and the folder "package" like the package.
+// templates/<language>/<kind>/about.json has the texts of the README.
 package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -27,21 +30,23 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-//go:embed templates
+//go:embed all:templates
 var templates embed.FS
 
 // Options say what to write.
 type Options struct {
 	// ID is the plugin's, valid.
 	ID plugin.ID
-	// Module is the path of the new Go module.
+	// Language is the language of the plugin, Go if it is empty.
+	Language string
+	// Module is the path of the new Go module. Other languages do not use it.
 	Module string
 	// SDK is where the sdk comes from.
 	SDK SDK
 }
 
 // aboutKind is what differs between the kinds in the files that all of them have. It is read
-// from templates/<kind>/about.json.
+// from templates/<language>/<kind>/about.json.
 type aboutKind struct {
 	About string
 	// DemoFlag is the flag of `mooncake demo` that selects the plugin, empty for a kind that the demo
@@ -53,8 +58,9 @@ type aboutKind struct {
 
 const aboutFile = "about.json"
 
-func about(kind string) (a aboutKind, err error) {
-	text, err := templates.ReadFile("templates/" + kind + "/" + aboutFile)
+// about reads what the files say of a kind. Names of files may name the package.
+func about(language, kind string, v values) (a aboutKind, err error) {
+	text, err := render("templates/"+language+"/"+kind+"/"+aboutFile, aboutFile, v)
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
@@ -63,8 +69,19 @@ func about(kind string) (a aboutKind, err error) {
 
 // InDemo reports whether the demo uses plugins of a kind.
 func InDemo(kind string) bool {
-	a, err := about(kind)
+	a, err := about(Go, kind, values{})
 	return err == nil && a.DemoFlag != ""
+}
+
+// Kinds lists the kinds of plugins to start from in a language, none for an unknown language.
+func Kinds(language string) []string {
+	var out []string
+	for _, kind := range plugin.Kinds() {
+		if _, err := templates.ReadFile("templates/" + language + "/" + kind + "/" + aboutFile); err == nil {
+			out = append(out, kind)
+		}
+	}
+	return out
 }
 
 // values is what the templates see.
@@ -74,6 +91,7 @@ type values struct {
 	Kind, Name, Binary string
 	Module, Package    string
 	LocalSDK           bool
+	SDKDir, SDKVersion string
 }
 
 // Try is what make does to run the plugin.
@@ -86,27 +104,30 @@ func (v values) Try() string {
 
 // Files makes the module in memory, by path. Go files are formatted.
 func Files(o Options) (map[string][]byte, error) {
-	if err := o.ID.Validate(); err != nil {
+	o.Language = cmp.Or(o.Language, Go)
+	if err := o.check(); err != nil {
 		return nil, err
-	}
-	if err := module.CheckImportPath(o.Module); err != nil {
-		return nil, fmt.Errorf("the module path cannot be used: %w", err)
 	}
 	v := values{
 		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
 		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "",
+		SDKDir: o.SDK.Dir, SDKVersion: strings.TrimPrefix(o.SDK.Version, "v"),
+	}
+	if o.Language != Go {
+		v.Package = o.ID.Kind + "_" + strings.ReplaceAll(o.ID.Name, "-", "_")
 	}
 	var err error
-	if v.aboutKind, err = about(o.ID.Kind); err != nil {
+	if v.aboutKind, err = about(o.Language, o.ID.Kind, v); err != nil {
 		return nil, err
 	}
 	out := map[string][]byte{}
-	for _, root := range []string{"templates/common", "templates/" + o.ID.Kind} {
+	base := "templates/" + o.Language + "/"
+	for _, root := range []string{base + "common", base + o.ID.Kind} {
 		err := fs.WalkDir(templates, root, func(from string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || d.Name() == aboutFile {
 				return err
 			}
-			to := target(strings.TrimPrefix(from, root+"/"), v.Binary)
+			to := target(strings.TrimPrefix(from, root+"/"), v)
 			out[to], err = render(from, to, v)
 			return err
 		})
@@ -114,18 +135,45 @@ func Files(o Options) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	return out, o.SDK.addModule(out, o.Module)
+	if o.Language == Go {
+		err = o.SDK.addModule(out, o.Module)
+	}
+	return out, err
+}
+
+// check refuses options that make no module.
+func (o Options) check() error {
+	if err := o.ID.Validate(); err != nil {
+		return err
+	}
+	kinds := Kinds(o.Language)
+	if len(kinds) == 0 {
+		return fmt.Errorf("there is nothing to start from in the language %q, only in %s", o.Language, strings.Join(Languages(), ", "))
+	}
+	if !slices.Contains(kinds, o.ID.Kind) {
+		return fmt.Errorf("there is no %s to start from in the language %s, only %s; use --language go", o.ID.Kind, o.Language, strings.Join(kinds, ", "))
+	}
+	if o.Language != Go {
+		return o.SDK.checkLanguage(o.Language)
+	}
+	if err := module.CheckImportPath(o.Module); err != nil {
+		return fmt.Errorf("the module path cannot be used: %w", err)
+	}
+	return nil
 }
 
 // target is the path in the module of a template.
-func target(template, binary string) string {
+func target(template string, v values) string {
 	parts := strings.Split(strings.TrimSuffix(template, ".tmpl"), "/")
 	for i, p := range parts {
 		if hidden, ok := strings.CutPrefix(p, "dot-"); ok {
 			parts[i] = "." + hidden
 		}
 		if i > 0 && parts[i-1] == "cmd" {
-			parts[i] = binary
+			parts[i] = v.Binary
+		}
+		if p == "package" {
+			parts[i] = v.Package
 		}
 	}
 	return path.Join(parts...)

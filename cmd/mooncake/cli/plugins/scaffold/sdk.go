@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -13,6 +15,15 @@ import (
 
 // SDKModule is the path of the module that plugins depend on.
 const SDKModule = "github.com/mooncake-go/mooncake/sdk"
+
+// Go is the language of the sdk itself.
+const Go = "go"
+
+// libraries are the folders of the sdk that hold the library of a language.
+var libraries = map[string]string{"python": "python-plugin", "rust": "rust/mooncake-plugin"}
+
+// Languages lists the languages of plugins to start from.
+func Languages() []string { return []string{Go, "python", "rust"} }
 
 // SDK is where the sdk comes from: a released version, or a folder that holds it.
 type SDK struct {
@@ -25,6 +36,33 @@ type SDK struct {
 // goVersion is what a module says that depends on a released sdk; its own go.mod raises it
 // with `go mod tidy`.
 const goVersion = "1.26.0"
+
+// check says whether a version or a folder is given.
+func (s SDK) check() error {
+	if s.Dir == "" && s.Version == "" {
+		return errors.New("neither a version nor a folder of the sdk is given")
+	}
+	return nil
+}
+
+// checkLanguage says whether the sdk has the library of a language, under a path that the files of a
+// module can name.
+func (s SDK) checkLanguage(language string) error {
+	if s.Dir == "" {
+		return s.check()
+	}
+	if err := CheckDir(s.Dir); err != nil {
+		return err
+	}
+	lib := filepath.Join(s.Dir, libraries[language])
+	if _, err := os.Stat(lib); err != nil {
+		return fmt.Errorf("the sdk in %s has no library for %s: %w", s.Dir, language, err)
+	}
+	if escaped := (&url.URL{Path: s.Dir}).EscapedPath(); escaped != s.Dir || strings.Contains(s.Dir, "'") {
+		return fmt.Errorf("the path of the sdk, %q, has characters that requirements of %s cannot name; move it", s.Dir, language)
+	}
+	return nil
+}
 
 // CheckDir says whether a folder holds the sdk.
 func CheckDir(dir string) error {
@@ -56,8 +94,8 @@ func (s SDK) addModule(files map[string][]byte, path string) error {
 		return err
 	}
 	if s.Dir == "" {
-		if s.Version == "" {
-			return errors.New("neither a version nor a folder of the sdk is given")
+		if err := s.check(); err != nil {
+			return err
 		}
 		out.AddNewRequire(SDKModule, s.Version, false)
 		return errors.Join(out.AddGoStmt(goVersion), formatted(files, out))
