@@ -96,10 +96,10 @@ func (s *subject) suite() (conformance.Suite, error) {
 	suites := map[string]func() conformance.Suite{ // A line for each kind.
 		plugin.KindTransport: s.transport,
 		plugin.KindEvict: func() conformance.Suite {
-			return suite(s, evict.Define[*settings], (*pluginhost.Catalog).OpenEvict, evicttest.WithKill, evicttest.Suite)
+			return suite(s, evict.Define[*settings], (*pluginhost.Catalog).OpenEvict, evicttest.WithKill, evicttest.WithProcesses, evicttest.Suite)
 		},
 		plugin.KindAlloc: func() conformance.Suite {
-			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.Suite)
+			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.WithProcesses, alloctest.Suite)
 		},
 		plugin.KindTier: s.tier,
 	}
@@ -115,6 +115,7 @@ func suite[T plugin.Component, O any](s *subject,
 	define func(plugin.Manifest, func() *settings, func(*settings) (T, error)) plugin.FactoryOf[T],
 	open func(*pluginhost.Catalog, context.Context, plugin.ID, pluginhost.Spec, pluginhost.OpenOptions[T]) (T, error),
 	withKill func(func(T, func(context.Context, T) error) error) O,
+	withProcesses func(func() []int) O,
 	of func(plugin.FactoryOf[T], ...O) conformance.Suite,
 ) conformance.Suite {
 	var replay atomic.Pointer[func(context.Context, T) error]
@@ -123,7 +124,7 @@ func suite[T plugin.Component, O any](s *subject,
 		opts = append(opts, withKill(func(_ T, r func(context.Context, T) error) error {
 			replay.Store(&r)
 			return s.killAll()
-		}))
+		}), withProcesses(s.processes))
 	}
 	o := pluginhost.OpenOptions[T]{Supervision: s.bounds, Replay: func(ctx context.Context, object T) error {
 		if f := replay.Load(); f != nil {
@@ -150,7 +151,7 @@ func (s *subject) transport() conformance.Suite {
 func (s *subject) tier() conformance.Suite {
 	var opts []tiertest.Option
 	if s.process {
-		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
+		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithProcesses(s.processes), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
 	}
 	return tiertest.Suite(tier.Define(s.manifest, s.defaults, func(*settings) (tier.Tier, error) {
 		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 )
 
 // Usage counts what a process holds, by what it is.
@@ -99,4 +105,52 @@ func Resident(pids ...int) (int64, error) {
 		sum += pages * int64(os.Getpagesize())
 	}
 	return sum, nil
+}
+
+// The rounds of CallLeaks.
+const (
+	leakWindows = 5
+	leakCalls   = 200
+	leakBytes   = 256 << 10 // in each window: less than 200 goroutines take
+)
+
+// CallLeaks returns the check of what calls leave in an object that goes on. begin starts one and returns a round of calls after which
+// the object holds as much as before. processes lists the processes of objects; nil for objects of this process.
+func CallLeaks(processes func() []int, settle time.Duration, begin func(conformance.T) func()) conformance.Case {
+	return conformance.Case{Name: "leaks of calls", Rule: "A call leaves nothing behind once it has returned: goroutines, memory, descriptors, mappings.", Run: func(t conformance.T) {
+		now := Here
+		if processes != nil {
+			now = func() Usage { u, _ := Of(processes()...); return u }
+		}
+		round := begin(t)
+		many := func() {
+			for range leakCalls {
+				round()
+			}
+		}
+		many() // Some resources are created once and kept.
+		before, steps, last := now(), 0, resident(t, processes)
+		var least int64 = math.MaxInt64
+		for range leakWindows {
+			many()
+			size := resident(t, processes)
+			if least = min(least, size-last); size-last >= leakBytes {
+				steps++
+			}
+			last = size
+		}
+		Released(t, now, before, leakWindows, settle)
+		if steps == leakWindows {
+			t.Fatalf("the process grows by at least %d KiB in each of %d times %d rounds of the same calls", least>>10, leakWindows, leakCalls)
+		}
+	}}
+}
+
+func resident(t conformance.T, processes func() []int) int64 {
+	if processes == nil {
+		return 0
+	}
+	n, err := Resident(processes()...)
+	require.NoError(t, err)
+	return n
 }
