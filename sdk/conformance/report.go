@@ -23,6 +23,8 @@ type Check struct {
 	Status Status `json:"status"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds"`
+	// Hung says that it failed only because it did not end in time.
+	Hung bool `json:"hung,omitempty"`
 	// Message is why it failed or was skipped, in short.
 	Message string `json:"message,omitempty"`
 	// Log is all that it said, at most 64 KiB.

@@ -30,6 +30,8 @@ type Options struct {
 	// Limit bounds each check; 0 is DefaultLimit. A check that does not end fails, and the run
 	// continues without it. After three such checks the rest is skipped.
 	Limit time.Duration
+	// FailFast ends the run after the first check that fails. The checks after it are not in the report.
+	FailFast bool
 	// Progress, if not nil, is called with each check that has ended, on the goroutine of Run.
 	Progress func(Check)
 }
@@ -101,6 +103,9 @@ func Run(ctx context.Context, s Suite, o Options) (Report, error) {
 		if o.Progress != nil {
 			o.Progress(result)
 		}
+		if o.FailFast && result.Status == Fail {
+			break
+		}
 	}
 	if len(r.Checks) == 0 {
 		return Report{}, errs.New(errs.InvalidParams, "conformance", "no check of the suite %s matches %q without %q", s.Name, o.Run, o.Skip)
@@ -121,14 +126,17 @@ func one(ctx context.Context, c Case, limit time.Duration) (_ Check, _ []Figure,
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	ended = true
+	hung := false
 	select {
 	case <-done:
 	case <-timer.C:
+		hung = true
 		ended = t.abandon(done, fmt.Sprintf("it did not end within %v", limit))
 	case <-ctx.Done():
 		ended = t.abandon(done, "the run was ended while it ran: "+context.Cause(ctx).Error())
 	}
 	result, measured := t.seal()
+	result.Hung = hung
 	result.Seconds = time.Since(began).Seconds()
 	return result, measured, ended
 }
