@@ -24,6 +24,8 @@ type Bug struct {
 	// Finds are the names of the checks that test the broken rule. A failure of any other check
 	// does not count.
 	Finds []string
+	// Killed is for a bug that shows only when a process is killed. In process it does not count as missed.
+	Killed bool
 	// Race is for a bug that only the race detector finds. It does not count as missed.
 	Race bool
 }
@@ -36,7 +38,9 @@ type Kind struct {
 	Package string
 	// Settings are those with which the program runs, without "bug".
 	Settings map[string]any
-	Bugs     []Bug
+	// Folder is the setting that gets a folder of its own in each run, empty for none.
+	Folder string
+	Bugs   []Bug
 	// Suite is the suite in process, with what the author of such a plugin provides. An empty bug
 	// is the correct plugin.
 	Suite func(bug string) conformance.Suite

@@ -72,6 +72,13 @@ func (r Run) Here(ctx context.Context, kinds []Kind) (conformance.Report, error)
 	if r.Bug != "" {
 		settings["bug"] = r.Bug
 	}
+	if k.Folder != "" {
+		folder, err := os.MkdirTemp(r.Dir, "run")
+		if err != nil {
+			return conformance.Report{}, err
+		}
+		settings[k.Folder] = folder
+	}
 	spec := pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}
 	return conform.Run(ctx, catalog, k.ID, spec, conform.Options{Options: o})
 }
@@ -150,6 +157,7 @@ type Verdict struct {
 	Kind      string `json:"kind"`
 	Wrong     string `json:"wrong,omitempty"`
 	Race      bool   `json:"race,omitempty"`
+	Killed    bool   `json:"killed,omitempty"`
 	Binary    bool   `json:"binary"`
 	InProcess bool   `json:"inprocess"`
 	// How has the details by mode.
@@ -178,7 +186,7 @@ func Score(ctx context.Context, kinds []Kind, which *regexp.Regexp, base Run, al
 			if which != nil && !which.MatchString(k.ID.Kind+"/"+b.Name) {
 				continue
 			}
-			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, How: map[Mode]Found{}}
+			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, Killed: b.Killed, How: map[Mode]Found{}}
 			for _, mode := range []Mode{Binary, InProcess} {
 				r := base
 				r.Kind, r.Bug, r.Mode, r.FailFast = k.ID.Kind, b.Name, mode, !all

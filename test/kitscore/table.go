@@ -54,6 +54,8 @@ func (v Verdict) by(m Mode) string {
 	switch f := v.How[m]; {
 	case f.Check != "":
 		return f.Check
+	case v.Killed && m == InProcess:
+		return "needs a process"
 	case v.Race:
 		return "only the race detector"
 	default:
@@ -94,7 +96,7 @@ func Missed(all []Verdict) []string {
 	var out []string
 	for _, v := range all {
 		for _, m := range []Mode{Binary, InProcess} {
-			if v.How[m].Check == "" && !v.Race {
+			if v.How[m].Check == "" && !v.Race && (!v.Killed || m == Binary) {
 				out = append(out, fmt.Sprintf("%s/%s, %s: missed: %s", v.Kind, v.Bug, m, v.Wrong))
 			}
 		}

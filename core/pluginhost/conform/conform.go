@@ -153,6 +153,9 @@ func (s *subject) tier() conformance.Suite {
 	if s.process {
 		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithProcesses(s.processes), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
 	}
+	if path, ok := s.spec.Config["path"].(string); ok { // As tiers that keep files call their folder.
+		opts = append(opts, tiertest.WithStorage(func(conformance.TB, plugin.Config) tiertest.Storage { return tiertest.FilesBelow(path) }))
+	}
 	return tiertest.Suite(tier.Define(s.manifest, s.defaults, func(*settings) (tier.Tier, error) {
 		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})
 	}), opts...)

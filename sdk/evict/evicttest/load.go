@@ -168,7 +168,7 @@ func testConcurrent(t conformance.T, f *subjects) {
 	const workers, rounds, batch = 8, 40, 16
 	s := newSubject(t, f)
 	const objects = workers * rounds * batch
-	var held sync.Map
+	var held, dead sync.Map
 	var gone atomic.Uint64
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -183,12 +183,16 @@ func testConcurrent(t conformance.T, f *subjects) {
 					if _, twice := held.LoadOrStore(c.ID, w); twice {
 						t.Errorf("object %d is proposed to two callers at once", c.ID)
 					}
+					if _, evicted := dead.Load(c.ID); evicted {
+						t.Errorf("object %d is proposed although another caller has evicted it", c.ID)
+					}
 					verdicts[i] = evict.Verdict{ID: c.ID, Evicted: i%4 != 0}
 				}
 				for _, v := range verdicts {
 					held.Delete(v.ID)
 					if v.Evicted {
 						gone.Add(1)
+						dead.Store(v.ID, true)
 					}
 				}
 				s.resolve(verdicts...)

@@ -2,7 +2,8 @@
 package allocators
 
 import (
-	_ "embed" // for manifest.json
+	"errors"
+	"time"
 
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
@@ -12,20 +13,22 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
-//go:embed manifest.json
-var manifestJSON string
-
 // Config holds the settings of the allocator.
-type Config struct{ kitscore.Settings }
+type Config struct {
+	kitscore.Settings
+	arena.Config
+}
 
 // Validate implements plugin.Config.
-func (c *Config) Validate() error { return c.Check(scored()) }
+func (c *Config) Validate() error { return errors.Join(c.Check(scored()), c.Config.Validate()) }
+
+func defaults() *Config { return &Config{Config: *arena.DefaultConfig()} }
 
 // Factory returns the factory of the program.
 func Factory() alloc.Factory {
 	inner := arena.Factory()
-	return alloc.Define(plugin.MustParseManifest(manifestJSON), func() *Config { return &Config{} }, func(c *Config) (alloc.Allocator, error) {
-		p, err := inner.New(inner.DefaultConfig())
+	return alloc.Define(inner.Manifest(), defaults, func(c *Config) (alloc.Allocator, error) {
+		p, err := inner.New(&c.Config)
 		if err != nil {
 			return nil, err
 		}
@@ -42,11 +45,13 @@ func Factory() alloc.Factory {
 // Kind returns the allocator with its bugs.
 func Kind() kitscore.Kind {
 	return kitscore.Kind{
-		ID: plugin.ID{Kind: plugin.KindAlloc, Name: "mutant"}, Package: "./test/kitscore/allocators/program",
+		ID: plugin.ID{Kind: plugin.KindAlloc, Name: "arena"}, Package: "./test/kitscore/allocators/program",
 		Bugs: scored(),
 		Suite: func(bug string) conformance.Suite {
-			return alloctest.Suite(Factory(), alloctest.WithPatience(kitscore.Patience), alloctest.WithConfig(func() plugin.Config {
-				return &Config{kitscore.Settings{Bug: bug}}
+			return alloctest.Suite(Factory(), alloctest.WithPatience(3*time.Second), alloctest.WithConfig(func() plugin.Config {
+				c := defaults()
+				c.Bug = bug
+				return c
 			}))
 		},
 	}

@@ -3,6 +3,7 @@ package evictors
 import (
 	"os"
 	"slices"
+	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/test/kitscore"
@@ -224,6 +225,7 @@ func twoCallers(b *bent) {
 			bytes -= min(bytes, last[0].Size)
 		}
 		b.mu.Unlock()
+		time.Sleep(time.Millisecond) // So that another call comes in between.
 		dst, err := ask(dst, bytes)
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -2,7 +2,7 @@
 package evictors
 
 import (
-	_ "embed" // for manifest.json
+	"time"
 
 	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -11,9 +11,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
-
-//go:embed manifest.json
-var manifestJSON string
 
 // Config holds the settings of the policy.
 type Config struct{ kitscore.Settings }
@@ -24,7 +21,7 @@ func (c *Config) Validate() error { return c.Check(scored()) }
 // Factory returns the factory of the program.
 func Factory() evict.Factory {
 	inner := lru.Factory()
-	return evict.Define(plugin.MustParseManifest(manifestJSON), func() *Config { return &Config{} }, func(c *Config) (evict.Policy, error) {
+	return evict.Define(inner.Manifest(), func() *Config { return &Config{} }, func(c *Config) (evict.Policy, error) {
 		p, err := inner.New(inner.DefaultConfig())
 		if err != nil {
 			return nil, err
@@ -42,10 +39,10 @@ func Factory() evict.Factory {
 // Kind returns the policy with its bugs.
 func Kind() kitscore.Kind {
 	return kitscore.Kind{
-		ID: plugin.ID{Kind: plugin.KindEvict, Name: "mutant"}, Package: "./test/kitscore/evictors/program",
+		ID: plugin.ID{Kind: plugin.KindEvict, Name: "lru"}, Package: "./test/kitscore/evictors/program",
 		Bugs: scored(),
 		Suite: func(bug string) conformance.Suite {
-			return evicttest.Suite(Factory(), evicttest.WithPatience(kitscore.Patience), evicttest.WithConfig(func() plugin.Config {
+			return evicttest.Suite(Factory(), evicttest.WithPatience(3*time.Second), evicttest.WithConfig(func() plugin.Config {
 				return &Config{kitscore.Settings{Bug: bug}}
 			}))
 		},

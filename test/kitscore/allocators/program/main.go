@@ -1,4 +1,4 @@
-// Command program is alloc/mutant: alloc/arena with a bug that its settings name.
+// Command program is alloc/arena with a bug that its settings name.
 package main
 
 import (

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/mooncake-go/mooncake/test/kitscore"
+	"github.com/mooncake-go/mooncake/test/kitscore/allocators"
+	"github.com/mooncake-go/mooncake/test/kitscore/evictors"
+	"github.com/mooncake-go/mooncake/test/kitscore/tiers"
 	"github.com/mooncake-go/mooncake/test/kitscore/transports"
 )
 
@@ -20,6 +23,9 @@ import (
 func kinds() []kitscore.Kind {
 	return []kitscore.Kind{
 		transports.Kind(),
+		evictors.Kind(),
+		allocators.Kind(),
+		tiers.Kind(),
 	}
 }
 

@@ -1,4 +1,4 @@
-// Command program is evict/mutant: evict/lru with a bug that its settings name.
+// Command program is evict/lru with a bug that its settings name.
 package main
 
 import (
