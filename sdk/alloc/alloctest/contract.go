@@ -61,8 +61,11 @@ func testAlloc(t conformance.T, f *subjects) {
 			alloc.Request{Size: 64 * kib, Candidates: []alloc.SpaceID{99, 1}})
 		want := []alloc.SpaceID{1, 2, 2, 1}
 		for i, r := range rs {
-			if r.Err != nil || r.Extent.Space != want[i] {
-				s.failf("request %d returns %s and the error %v: space %d is the first candidate that fits", i, extentText(r.Extent), r.Err, want[i])
+			if r.Err != nil {
+				s.failf("request %d fails, and space %d is a candidate that fits: %v", i, want[i], r.Err)
+			}
+			if r.Extent.Space != want[i] {
+				s.failf("request %d returns %s, and space %d is the first candidate that fits", i, extentText(r.Extent), want[i])
 			}
 		}
 		s.allNil(s.free(rs[0].Extent, rs[1].Extent, rs[2].Extent, rs[3].Extent))
@@ -80,7 +83,7 @@ func testAlloc(t conformance.T, f *subjects) {
 		s.code("a request for an unknown space", rs[3].Err, errs.SegmentNotFound)
 		for _, i := range []int{1, 4} {
 			if rs[i].Err != nil {
-				s.failf("request %d of the batch fails: %v: a request that is refused does not spoil the others", i, rs[i].Err)
+				s.failf("request %d of the batch fails, and a refused request must not spoil the others: %v", i, rs[i].Err)
 			}
 		}
 		s.allNil(s.free(rs[1].Extent, rs[4].Extent))
@@ -142,7 +145,7 @@ func (s subject) aligned(id alloc.SpaceID, space uint64, sizes ...uint64) {
 		for align := uint64(0); align <= 4096; align = max(1, align*2) {
 			r := s.alloc(alloc.Request{Size: size, Align: align, Candidates: []alloc.SpaceID{id}})[0]
 			if r.Err != nil {
-				s.failf("Alloc of %d bytes with the alignment %d fails: %v: an allocator honours at least 4096", size, align, r.Err)
+				s.failf("Alloc of %d bytes with the alignment %d fails, and an allocator honours at least 4096: %v", size, align, r.Err)
 			}
 			got = append(got, r.Extent)
 			if align <= 1 {

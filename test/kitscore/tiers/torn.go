@@ -52,6 +52,7 @@ func torn(b *bent) {
 		delete(held, c.ID)
 		at := c.At
 		go func() {
+			_ = b.Tier.Flush(context.Background()) // So that the next start finds it.
 			time.Sleep(tearFor)
 			_ = b.Tier.Forget(context.Background(), []tier.Locator{at})
 			b.mu.Lock()
