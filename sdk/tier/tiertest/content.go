@@ -233,7 +233,7 @@ func testAnother(s *subject) {
 		part.Offset, part.Local = 1, [][]byte{s.mem[:100]}
 		for _, o := range []tier.Op{whole, part} {
 			c := s.do(o)[0]
-			expect.NotEqual(s.t, tier.OK, c.Status, "%s was read", what)
+			expect.True(s.t, c.Status != tier.OK, "a Read with %s ends with OK, and should fail with OBJECT_NOT_FOUND", what)
 			expect.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%s: %v", what, c.Err)
 		}
 	}

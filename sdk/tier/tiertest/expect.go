@@ -65,7 +65,7 @@ func (s *subject) forget(es ...entry) {
 	for i, e := range es {
 		at[i] = e.at
 	}
-	s.note("Forget of %d records, the first %q", len(es), firstKey(es))
+	s.note("Forget of %d records, the first %s", len(es), keyText(firstKey(es)))
 	expect.NoError(s.t, s.tier.Forget(s.within(), at), "Forget")
 }
 
@@ -112,7 +112,7 @@ func sameFound(t require.TestingT, want, got []tier.Found) {
 	lines := func(fs []tier.Found) []string {
 		out := make([]string, len(fs))
 		for i, f := range fs {
-			out[i] = fmt.Sprintf("%q version %d.%d of %d bytes, with a checksum: %v (%x), at %v", f.Record.Key, f.Record.Version.Epoch, f.Record.Version.Put, f.Record.Size, f.Record.Summed, f.Record.Sum, f.At)
+			out[i] = fmt.Sprintf("%s version %d.%d of %d bytes, with a checksum: %v (%x), at %v", keyText(f.Record.Key), f.Record.Version.Epoch, f.Record.Version.Put, f.Record.Size, f.Record.Summed, f.Record.Sum, f.At)
 		}
 		slices.Sort(out)
 		return out

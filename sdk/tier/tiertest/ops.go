@@ -137,10 +137,7 @@ func opText(o tier.Op) string {
 	for _, part := range o.Local {
 		n += len(part)
 	}
-	key := fmt.Sprintf("%q", o.Record.Key)
-	if len(o.Record.Key) > 40 {
-		key = fmt.Sprintf("of %d bytes", len(o.Record.Key))
-	}
+	key := keyText(o.Record.Key)
 	if o.Kind == tier.Read {
 		return fmt.Sprintf("Read of %d bytes at %d of key %s, version %d.%d", n, o.Offset, key, o.Record.Version.Epoch, o.Record.Version.Put)
 	}
@@ -163,4 +160,12 @@ func (s *subject) note(format string, args ...any) {
 	if seq, ok := s.t.(*rig.Sequence); ok {
 		seq.Note(format, args...)
 	}
+}
+
+// keyText names a key, a long one by its length.
+func keyText(key []byte) string {
+	if len(key) > 40 {
+		return fmt.Sprintf("of %d bytes", len(key))
+	}
+	return fmt.Sprintf("%q", key)
 }
