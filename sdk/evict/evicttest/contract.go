@@ -188,7 +188,7 @@ var resolveRules = map[string]func(s subject){
 		order := s.drain(8)
 		last := slices.Sorted(slices.Values(order[max(len(order)-2, 0):]))
 		if slices.Sort(first); len(order) != 8 || !slices.Equal(last, first) {
-			s.failf("%s were spared and come after the 6 others, and Propose returns %s", listed(first, idText), listed(order, idText))
+			s.failf("%s were retained and come after the 6 others, and Propose returns %s", listed(first, idText), listed(order, idText))
 		}
 	},
 	"an evicted object can come back": func(s subject) {

@@ -33,7 +33,7 @@ func testEnded(t conformance.T, f *subjects) {
 	s.resolve(spared(1), spared(2))
 	s.holds(2, 30, 0)
 	over("Stats", func(ctx context.Context) { _, _ = s.p.Stats(ctx) })
-	s.left("the verdicts have spared both", 1, 2)
+	s.left("the verdicts retain both", 1, 2)
 }
 
 // testKilled ends the process, and fills the next one with half of what there was.

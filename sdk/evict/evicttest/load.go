@@ -67,7 +67,7 @@ func testNumbers(t conformance.T, f *subjects) {
 	s.proposes(3*high+106, 8, evict.Candidate{ID: 7, Size: 100}, evict.Candidate{ID: 7 + high, Size: 3*high + 5}, evict.Candidate{ID: 7 + high<<16, Size: 1})
 	s.resolve(evicted(7), spared(7+high), evicted(7+high<<16))
 	s.holds(1, 3*high+5, 0)
-	s.left("it was spared", 7+high)
+	s.left("it was retained", 7+high)
 }
 
 // masterBatches are how many events and victims a master passes in one call, and what lies just beside powers of two.
@@ -138,7 +138,7 @@ func (s subject) manyObjects(n int) {
 		case was && v.Evicted:
 			s.failf("victim %d is object %d, which was evicted or proposed before", i, id)
 		case was && i < n/2:
-			s.failf("victim %d is object %d, which was spared: all others come before it", i, id)
+			s.failf("victim %d is object %d, which was retained: all others come before it", i, id)
 		}
 		state[id] = evicted(id)
 	}

@@ -101,7 +101,7 @@ func (m *model) stepPropose(rt *rapid.T) {
 		case c.Size != size:
 			m.failf("Propose returns %s, and it was inserted with %d bytes", candidateText(c), size)
 		case m.spared[c.ID] && len(m.ranked) != len(m.spared):
-			m.failf("Propose returns %s, which was spared: others come before it", candidateText(c))
+			m.failf("Propose returns %s, which was retained: others come before it", candidateText(c))
 		}
 		delete(m.ranked, c.ID)
 		delete(m.spared, c.ID)

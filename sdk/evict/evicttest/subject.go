@@ -155,7 +155,7 @@ func verdictText(v evict.Verdict) string {
 	if v.Evicted {
 		return fmt.Sprintf("object %d evicted", v.ID)
 	}
-	return fmt.Sprintf("object %d spared", v.ID)
+	return fmt.Sprintf("object %d retained", v.ID)
 }
 
 // listed names the items of a batch, a long one by its first.

@@ -150,7 +150,7 @@ func freeBugs() []bug {
 					return true
 				})
 			}
-			b.stats = func(id alloc.SpaceID, st *alloc.Stats) { // Nobody sees it in the counts.
+			b.stats = func(id alloc.SpaceID, st *alloc.Stats) { // The counts do not show it.
 				l := lost[id]
 				st.Extents, st.Requested = st.Extents-l[0], st.Requested-l[1]
 				if st.Reserved -= min(st.Reserved, l[1]); st.Extents == 0 {

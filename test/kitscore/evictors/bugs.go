@@ -157,7 +157,7 @@ func proposeBugs() []bug {
 				return dst, err
 			}
 		}, "propose", "model"),
-		seeded("removed-victim", "An object that is removed between two proposals is proposed once more.", func(b *bent) {
+		seeded("removed-victim", "An object that is removed between two proposals is proposed again.", func(b *bent) {
 			sizes, gone := map[evict.ID]uint64{}, []evict.Candidate(nil)
 			b.record = func(events []evict.Event) []evict.Event {
 				for _, e := range events {
@@ -177,12 +177,12 @@ func proposeBugs() []bug {
 				return ask(dst, bytes)
 			}
 		}, "record: remove forgets a ranked object", "model"),
-		seeded("spared-forgotten", "An object that is spared, because of a pin or a lease, is never ranked again.", func(b *bent) {
+		seeded("spared-forgotten", "An object that is retained, because of a pin or a lease, is never ranked again.", func(b *bent) {
 			b.resolve = func(verdicts []evict.Verdict) []evict.Verdict {
 				return slices.DeleteFunc(verdicts, func(v evict.Verdict) bool { return !v.Evicted })
 			}
 		}, "resolve: spared objects are ranked"),
-		seeded("spared-is-evicted", "A verdict that spares an object counts as its eviction: pins are ignored.", func(b *bent) {
+		seeded("spared-is-evicted", "A verdict that retains an object counts as its eviction: pins are ignored.", func(b *bent) {
 			b.resolve = func(verdicts []evict.Verdict) []evict.Verdict {
 				for i := range verdicts {
 					verdicts[i].Evicted = true

@@ -93,7 +93,7 @@ func contentBugs() []bug {
 				return false
 			}
 		}, "verified", "ranges"),
-		seeded("late-touch", "After its completion the buffer of a Read is written to once more.", func(b *bent) {
+		seeded("late-touch", "After its completion the buffer of a Read is written to again.", func(b *bent) {
 			var last []byte
 			b.reads(func(_ tier.Op, p []byte) { last = p })
 			b.stats = func(*tier.Stats) {
