@@ -29,6 +29,8 @@ type Check struct {
 	Message string `json:"message,omitempty"`
 	// Log is all that it said, at most 64 KiB.
 	Log string `json:"log,omitempty"`
+	// Detail has stacks of Go, at most 64 KiB.
+	Detail string `json:"detail,omitempty"`
 }
 
 // Figure is a number that a check measured.
@@ -89,7 +91,7 @@ func (r Report) Count(s Status) int {
 // short returns what a failure says without where in the code it was found: the parts
 // "Error" and "Messages" of testify, else the first lines.
 func short(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := strings.Split(strings.TrimSpace(withoutRapid(text)), "\n")
 	var out []string
 	label, labelled := "", false
 	for _, line := range lines {
@@ -111,6 +113,22 @@ func short(text string) string {
 		out = append(out[:most:most], "...")
 	}
 	return strings.Join(out, "\n")
+}
+
+// withoutRapid returns what a property check says without how package rapid found it: the reason
+// after the number of tests, and not the traceback nor how to repeat it.
+func withoutRapid(text string) string {
+	_, rest, ok := strings.Cut(text, "[rapid] ")
+	if !ok {
+		return text
+	}
+	if _, reason, ok := strings.Cut(rest, " tests: "); ok {
+		rest = reason
+	}
+	for _, end := range []string{"\nTo reproduce", "\nFailed test output", "\nTraceback", "\n[rapid]"} {
+		rest, _, _ = strings.Cut(rest, end)
+	}
+	return rest
 }
 
 // isLabel reports whether a word is one of testify's labels.

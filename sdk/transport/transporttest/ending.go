@@ -81,7 +81,7 @@ func (s *suite) deadlinePast(t conformance.T) {
 	buf := s.local(t, client, 1, 64)
 	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(-time.Second)}, errs.ClassTransientPath)
 	require.True(t, zero(buf), "no byte moves")
-	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(patience)})
+	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(conformance.Patience(t))})
 }
 
 // frozenPeer: operations end at their deadlines and Close returns although the peer does not

@@ -88,17 +88,7 @@ func (s *suite) killed(t conformance.T) {
 	n, err := p.Submit(ops)
 	require.NoError(t, err)
 	require.NoError(t, s.kill(clientPID))
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 8)
-	for len(seen) < n {
-		got, err := p.Reap(within(t), dst)
-		require.NoError(t, err, "%d of %d operations completed after the process was killed", len(seen), n)
-		for _, c := range dst[:got] {
-			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
-			seen[c.ID] = true
-			wellFormed(t, c)
-		}
-	}
+	completes(t, p, ops[:n]...)
 	rig.Recovered(t, func() error { return try(t, p, ops[0]) })
 	must(t, p, ops...)
 	require.True(t, bytes.Equal(buf, mem))
