@@ -139,7 +139,7 @@ func suite[T plugin.Component, O any](s *subject,
 func (s *subject) transport() conformance.Suite {
 	opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
 	if s.process {
-		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
+		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill), transporttest.WithFreeze(transporttest.FreezeProcess))
 	}
 	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
 		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})

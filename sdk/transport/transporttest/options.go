@@ -24,6 +24,7 @@ type options struct {
 	shared     func(conformance.TB, int) ([]byte, int)
 	processes  func() []int
 	kill       func(pid int) error
+	freeze     func(pid int) (thaw func() error, err error)
 	settle     time.Duration // of rig.Released
 	security   security.Settings
 }
@@ -92,6 +93,15 @@ func WithProcesses(processes func() []int) Option {
 func WithKill(kill func(pid int) error) Option {
 	return func(o *options) { o.kill = kill }
 }
+
+// WithFreeze lets the suite stop such a process for a moment, as a machine that hangs would, and let it go on. This
+// option needs WithProcesses. FreezeProcess is such a function.
+func WithFreeze(freeze func(pid int) (thaw func() error, err error)) Option {
+	return func(o *options) { o.freeze = freeze }
+}
+
+// FreezeProcess stops a process by SIGSTOP, and returns when all of its threads have stopped.
+func FreezeProcess(pid int) (thaw func() error, err error) { return rig.Freeze(pid) }
 
 // Run checks the transports that f makes, each check as a subtest of t.
 func Run(t *testing.T, f transport.Factory, opts ...Option) {

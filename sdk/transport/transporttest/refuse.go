@@ -178,8 +178,12 @@ func (s *suite) forgedKey(t conformance.T) {
 }
 
 func (s *suite) restarted(t conformance.T) {
+	if s.restartAt == nil && s.kill != nil && s.processes != nil {
+		s.restartedByKill(t)
+		return
+	}
 	if s.restartAt == nil {
-		t.Skip("needs WithRestart")
+		t.Skip("needs WithRestart, or WithKill and WithProcesses")
 	}
 	client := s.start(t)
 	buf := s.local(t, client, 1, 256)
