@@ -38,8 +38,9 @@ type Run struct {
 	FailFast bool `json:"fail_fast"`
 	// Dir is the folder of the programs.
 	Dir string `json:"dir"`
-	// Limit bounds each check, in nanoseconds.
-	Limit time.Duration `json:"limit"`
+	// Limit bounds each check, Patience each wait and call, in nanoseconds.
+	Limit    time.Duration `json:"limit"`
+	Patience time.Duration `json:"patience"`
 }
 
 // Here carries out a run in this process.
@@ -49,7 +50,7 @@ func (r Run) Here(ctx context.Context, kinds []Kind) (conformance.Report, error)
 		return conformance.Report{}, fmt.Errorf("there is no kind %q", r.Kind)
 	}
 	k := kinds[at]
-	o := conformance.Options{Limit: r.Limit, FailFast: r.FailFast, Skip: "^throughput$"}
+	o := conformance.Options{Limit: r.Limit, Patience: r.Patience, FailFast: r.FailFast, Skip: "^throughput$"}
 	if len(r.Checks) > 0 {
 		quoted := make([]string, len(r.Checks))
 		for i, name := range r.Checks {

@@ -104,18 +104,21 @@ func (s *suite) overlap(t conformance.T) {
 // terminal reuses each buffer as soon as its operation has completed.
 func (s *suite) terminal(t conformance.T) {
 	for _, size := range []int{100, 96 << 10} {
-		s.reuse(t, size)
+		s.reuse(t, size, s.local)
+		if s.shared != nil { // A process of its own has this memory and no copy of it.
+			s.reuse(t, size, s.localShared)
+		}
 	}
 }
 
 // reuse keeps a window of reads of the first half of a region and of writes to the second.
-func (s *suite) reuse(t conformance.T, size int) {
+func (s *suite) reuse(t conformance.T, size int, local func(conformance.TB, transport.Transport, transport.RegionID, int) []byte) {
 	const slots, rounds = 32, 12
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, slots*rounds*size, transport.AccessRemote)
 	want := bytes.Clone(mem)
 	p, ids := dial(t, client, server, key)
-	buf := s.local(t, client, 1, slots*size)
+	buf := local(t, client, 1, slots*size)
 	next := func(slot, round int) transport.Op {
 		o := transport.Op{ID: uint64(slot), Kind: transport.Read, Local: buf[slot*size:][:size], Remote: ids[0]}
 		o.Offset = uint64((slot/2*rounds + round) * size)

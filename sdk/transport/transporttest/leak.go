@@ -1,6 +1,9 @@
 package transporttest
 
 import (
+	"context"
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -65,15 +68,66 @@ func (s *suite) leakRunning(t conformance.T) {
 	for range 3 { // Warm up: some resources are created once and kept.
 		round()
 	}
-	before, size := s.holds(), resident()
+	before, size, threads := s.holds(), resident(), s.goroutines(t, server, client)
 	for range leakRounds {
 		round()
 	}
 	rig.Released(t, s.holds, before, leakRounds, s.settle)
 	if s.processes != nil {
+		s.noMoreGoroutines(t, threads, server, client)
 		grown := resident() - size
+		s.noMoreMemory(t, resident, round)
 		conformance.AddFigure(t, "memory the processes grew by in 10 rounds of 1 MiB", float64(grown)/(1<<20), "MiB")
 	}
+}
+
+// noMoreMemory fails if the processes grow in each of several batches of rounds: what a garbage collector has not freed yet does not grow for long.
+func (s *suite) noMoreMemory(t conformance.T, resident func() int64, round func()) {
+	const most, batches = leakRounds * leakSize, 4
+	last := resident()
+	for range batches {
+		for range leakRounds {
+			round()
+		}
+		now := resident()
+		if now-last < most {
+			return
+		}
+		last = now
+	}
+	t.Fatalf("the processes of the transport grow by more than %d MiB in each %d rounds of Dial and Close, Register and Deregister", most>>20, leakRounds)
+}
+
+// counting is a transport in a process of its own that tells the number of goroutines there; 0 where there are none.
+type counting interface {
+	Goroutines(ctx context.Context) (uint64, error)
+}
+
+// goroutines returns the number of goroutines of the processes of transports.
+func (s *suite) goroutines(t conformance.TB, of ...transport.Transport) (sum uint64) {
+	for _, tr := range of {
+		if c, ok := transport.As[counting](tr); ok {
+			n, err := c.Goroutines(within(t))
+			require.NoError(t, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// noMoreGoroutines requires that the goroutines of processes have not grown by one in each round.
+func (s *suite) noMoreGoroutines(t conformance.TB, before uint64, of ...transport.Transport) {
+	settle := s.settle
+	if settle == 0 {
+		settle = conformance.Patience(t)
+	}
+	var now uint64
+	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if now = s.goroutines(t, of...); now < before+leakRounds {
+			return
+		}
+	}
+	t.Fatalf("the processes of the transport have %d goroutines after %d rounds of Dial and Close, Register and Deregister; they had %d before", now, leakRounds, before)
 }
 
 // leakStopped counts over rounds of starts and stops of transports, which stop with open paths and

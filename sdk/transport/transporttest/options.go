@@ -25,6 +25,7 @@ type options struct {
 	processes  func() []int
 	kill       func(pid int) error
 	freeze     func(pid int) (thaw func() error, err error)
+	configure  func(map[string]any) error
 	settle     time.Duration // of rig.Released
 	security   security.Settings
 }
@@ -98,6 +99,12 @@ func WithKill(kill func(pid int) error) Option {
 // option needs WithProcesses. FreezeProcess is such a function.
 func WithFreeze(freeze func(pid int) (thaw func() error, err error)) Option {
 	return func(o *options) { o.freeze = freeze }
+}
+
+// WithSettings lets the suite try settings of the manifest: configure makes a transport from the settings of the suite
+// with the given ones over them, and frees it. Without this option, the suite decodes them over its own configuration.
+func WithSettings(configure func(settings map[string]any) error) Option {
+	return func(o *options) { o.configure = configure }
 }
 
 // FreezeProcess stops a process by SIGSTOP, and returns when all of its threads have stopped.

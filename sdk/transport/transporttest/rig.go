@@ -146,6 +146,14 @@ func (s *suite) local(t conformance.TB, tr transport.Transport, id transport.Reg
 	return mem
 }
 
+// localShared is local with memory that has a descriptor.
+func (s *suite) localShared(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
+	mem := s.memory(t, size)
+	_, err := tr.Register(within(t), s.region(id, mem, transport.AccessLocal))
+	require.NoError(t, err)
+	return mem
+}
+
 // dial opens a path and imports the keys. The path is closed at the end of t.
 func dial(t conformance.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
 	return dialAt(t, from, to.Endpoint(), keys...)
