@@ -151,6 +151,7 @@ type Verdict struct {
 	Kind      string `json:"kind"`
 	Wrong     string `json:"wrong,omitempty"`
 	Race      bool   `json:"race,omitempty"`
+	Bounded   string `json:"bounded,omitempty"`
 	Binary    bool   `json:"binary"`
 	InProcess bool   `json:"inprocess"`
 	// How has the details by mode.
@@ -179,7 +180,7 @@ func Score(ctx context.Context, kinds []Kind, which *regexp.Regexp, base Run, al
 			if which != nil && !which.MatchString(k.ID.Kind+"/"+b.Name) {
 				continue
 			}
-			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, How: map[Mode]Found{}}
+			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, Bounded: b.Bounded, How: map[Mode]Found{}}
 			for _, mode := range []Mode{Binary, InProcess} {
 				r := base
 				r.Kind, r.Bug, r.Mode, r.FailFast = k.ID.Kind, b.Name, mode, !all

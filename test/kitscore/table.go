@@ -56,6 +56,8 @@ func (v Verdict) by(m Mode) string {
 		return f.Check
 	case v.Race:
 		return "only the race detector"
+	case v.Bounded != "" && m == Binary:
+		return "no effect: " + v.Bounded
 	default:
 		return "missed"
 	}
@@ -94,7 +96,7 @@ func Missed(all []Verdict) []string {
 	var out []string
 	for _, v := range all {
 		for _, m := range []Mode{Binary, InProcess} {
-			if v.How[m].Check == "" && !v.Race {
+			if v.How[m].Check == "" && !v.Race && (v.Bounded == "" || m != Binary) {
 				out = append(out, fmt.Sprintf("%s/%s, %s: missed: %s", v.Kind, v.Bug, m, v.Wrong))
 			}
 		}

@@ -51,7 +51,7 @@ type Pump struct {
 	cancel  context.CancelFunc
 	wake    context.CancelFunc // ends the context of Reap
 	woke    chan struct{}      // closed once a Reap has returned after wake
-	closing chan struct{} // closed once the inner path is closed
+	closing chan struct{}      // closed once the inner path is closed
 	once    sync.Once
 	ended   chan struct{} // closed once both goroutines have ended
 
