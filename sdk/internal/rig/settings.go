@@ -33,8 +33,14 @@ func Settings(t conformance.TB, m plugin.Manifest, try func(map[string]any) erro
 	if err := json.Unmarshal(m.ConfigSchema, &s); err != nil && len(m.ConfigSchema) > 0 {
 		t.Fatalf("the config_schema of the manifest is no JSON schema: %v", err)
 	}
-	accepts := func(name string, value any, what string) {
-		if err := try(map[string]any{name: value}); err != nil {
+	// Some bounds hold only together, such as those of the first and the last port.
+	low, high := map[string]any{}, map[string]any{}
+	accepts := func(name string, value any, what string, together map[string]any) {
+		err := try(map[string]any{name: value})
+		if err != nil && len(together) > 1 && try(together) == nil {
+			return
+		}
+		if err != nil {
 			t.Errorf("the setting %s is refused with %v, its %s in the manifest: %v", name, value, what, err)
 		}
 	}
@@ -48,10 +54,16 @@ func Settings(t conformance.TB, m plugin.Manifest, try func(map[string]any) erro
 		if p.Default != nil {
 			defaults[name] = p.Default
 		}
+		if p.Minimum != nil {
+			low[name] = *p.Minimum
+		}
+		if p.Maximum != nil {
+			high[name] = *p.Maximum
+		}
 	}
 	if err := try(defaults); err != nil { // All at once; which one it is costs a try for each.
 		for _, name := range slices.Sorted(maps.Keys(defaults)) {
-			accepts(name, defaults[name], "default")
+			accepts(name, defaults[name], "default", nil)
 		}
 		t.Errorf("the defaults of the manifest are refused: %v", err)
 	}
@@ -61,11 +73,11 @@ func Settings(t conformance.TB, m plugin.Manifest, try func(map[string]any) erro
 			continue
 		}
 		if p.Minimum != nil {
-			accepts(name, *p.Minimum, "minimum")
+			accepts(name, *p.Minimum, "minimum", low)
 			refuses(name, *p.Minimum-1, fmt.Sprintf("below its minimum in the manifest, %v", *p.Minimum))
 		}
 		if p.Maximum != nil {
-			accepts(name, *p.Maximum, "maximum")
+			accepts(name, *p.Maximum, "maximum", high)
 			refuses(name, *p.Maximum+1, fmt.Sprintf("above its maximum in the manifest, %v", *p.Maximum))
 		}
 	}

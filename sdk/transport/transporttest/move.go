@@ -37,13 +37,13 @@ func (s *suite) contentFrom(t conformance.T, p transport.Path, id transport.Remo
 			got := buf[i : i+n] // At every alignment.
 			clear(buf)
 			must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: got, Remote: id, Offset: uint64(at)})
-			require.True(t, bytes.Equal(mem[at:at+n], got), "read %d at %d", n, at)
+			require.True(t, bytes.Equal(mem[at:at+n], got), "a read of %d bytes at %d must store the bytes of the peer", n, at)
 			require.True(t, zero(buf[:i]) && zero(buf[i+n:]), "read %d at %d wrote outside its buffer", n, at)
 
 			copy(got, noise[at%1000:])
 			copy(want[at:], got)
 			must(t, p, transport.Op{ID: 2, Kind: transport.Write, Local: got, Remote: id, Offset: uint64(at)})
-			require.True(t, bytes.Equal(want, mem), "write %d at %d", n, at)
+			require.True(t, bytes.Equal(want, mem), "a write of %d bytes at %d must store them in the peer's memory and change nothing else", n, at)
 		}
 	}
 }
