@@ -150,7 +150,9 @@ func withoutRapid(text string) string {
 	if !ok {
 		return text
 	}
-	if _, reason, ok := strings.Cut(rest, " tests: "); ok {
+	if _, reason, ok := strings.Cut(rest, "\nOriginal traceback ("); ok { // It did not fail again in the same way.
+		rest, _, _ = strings.Cut(reason, "):\n")
+	} else if _, reason, ok := strings.Cut(rest, " tests: "); ok {
 		rest = reason
 	}
 	for _, end := range []string{"\nTo reproduce", "\nFailed test output", "\nTraceback", "\n[rapid]"} {

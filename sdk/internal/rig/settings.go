@@ -51,7 +51,7 @@ func Settings(t conformance.TB, m plugin.Manifest, try func(map[string]any) erro
 	}
 	defaults := map[string]any{}
 	for name, p := range s.Properties {
-		if p.Default != nil {
+		if p.Default != nil && p.Default != "" { // An empty text is a setting that is not set.
 			defaults[name] = p.Default
 		}
 		if p.Minimum != nil {
