@@ -28,6 +28,9 @@ type Bug struct {
 	Killed bool
 	// Race is for a bug that only the race detector finds. It does not count as missed.
 	Race bool
+	// Bounded says why the bug has no effect where the plugin is a program of its own: what the sdk or the host does
+	// against it. Empty for a bug that has to be found there.
+	Bounded string
 }
 
 // Kind is a plugin into which bugs can be seeded.

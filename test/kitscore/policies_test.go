@@ -1,7 +1,6 @@
 package kitscore_test
 
 import (
-	"flag"
 	"os"
 	"regexp"
 	"strings"
@@ -17,8 +16,6 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore/evictors"
 	"github.com/mooncake-go/mooncake/test/kitscore/tiers"
 )
-
-var update = flag.Bool("update", false, "write the golden file of messages")
 
 // varies is part of messages that differ from run to run: numbers of operations, locators, folders.
 var varies = regexp.MustCompile(`operation [0-9]+|at \[[0-9 ]+\]|/tmp/|read:|a Read with`)
@@ -56,7 +53,7 @@ func TestBugsAreFoundInProcess(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	const golden = "testdata/messages.txt"
+	const golden = "testdata/policies.txt"
 	if *update {
 		require.NoError(t, os.WriteFile(golden, []byte(messages.String()), 0o644)) //nolint:gosec // test data
 	}

@@ -38,8 +38,9 @@ type Run struct {
 	FailFast bool `json:"fail_fast"`
 	// Dir is the folder of the programs.
 	Dir string `json:"dir"`
-	// Limit bounds each check, in nanoseconds.
-	Limit time.Duration `json:"limit"`
+	// Limit bounds each check, Patience each wait and call, in nanoseconds.
+	Limit    time.Duration `json:"limit"`
+	Patience time.Duration `json:"patience"`
 }
 
 // Here carries out a run in this process.
@@ -49,7 +50,7 @@ func (r Run) Here(ctx context.Context, kinds []Kind) (conformance.Report, error)
 		return conformance.Report{}, fmt.Errorf("there is no kind %q", r.Kind)
 	}
 	k := kinds[at]
-	o := conformance.Options{Limit: r.Limit, FailFast: r.FailFast, Skip: "^throughput$"}
+	o := conformance.Options{Limit: r.Limit, Patience: r.Patience, FailFast: r.FailFast, Skip: "^throughput$"}
 	if len(r.Checks) > 0 {
 		quoted := make([]string, len(r.Checks))
 		for i, name := range r.Checks {
@@ -158,6 +159,7 @@ type Verdict struct {
 	Wrong     string `json:"wrong,omitempty"`
 	Race      bool   `json:"race,omitempty"`
 	Killed    bool   `json:"killed,omitempty"`
+	Bounded   string `json:"bounded,omitempty"`
 	Binary    bool   `json:"binary"`
 	InProcess bool   `json:"inprocess"`
 	// How has the details by mode.
@@ -186,7 +188,7 @@ func Score(ctx context.Context, kinds []Kind, which *regexp.Regexp, base Run, al
 			if which != nil && !which.MatchString(k.ID.Kind+"/"+b.Name) {
 				continue
 			}
-			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, Killed: b.Killed, How: map[Mode]Found{}}
+			v := Verdict{Bug: b.Name, Kind: k.ID.Kind, Wrong: b.Wrong, Race: b.Race, Killed: b.Killed, Bounded: b.Bounded, How: map[Mode]Found{}}
 			for _, mode := range []Mode{Binary, InProcess} {
 				r := base
 				r.Kind, r.Bug, r.Mode, r.FailFast = k.ID.Kind, b.Name, mode, !all

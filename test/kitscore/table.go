@@ -58,6 +58,8 @@ func (v Verdict) by(m Mode) string {
 		return "needs a process"
 	case v.Race:
 		return "only the race detector"
+	case v.Bounded != "" && m == Binary:
+		return "no effect: " + v.Bounded
 	default:
 		return "missed"
 	}
@@ -96,7 +98,7 @@ func Missed(all []Verdict) []string {
 	var out []string
 	for _, v := range all {
 		for _, m := range []Mode{Binary, InProcess} {
-			if v.How[m].Check == "" && !v.Race && (!v.Killed || m == Binary) {
+			if v.How[m].Check == "" && !v.Race && (!v.Killed || m == Binary) && (v.Bounded == "" || m != Binary) {
 				out = append(out, fmt.Sprintf("%s/%s, %s: missed: %s", v.Kind, v.Bug, m, v.Wrong))
 			}
 		}

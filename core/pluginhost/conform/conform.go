@@ -5,6 +5,8 @@ package conform
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -138,14 +140,46 @@ func suite[T plugin.Component, O any](s *subject,
 }
 
 func (s *subject) transport() conformance.Suite {
-	opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
+	opts := []transporttest.Option{
+		transporttest.WithSharedMemory(transporttest.SealedMemory), transporttest.WithSettings(s.accepts),
+	}
 	if s.process {
-		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
+		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill), transporttest.WithFreeze(transporttest.FreezeProcess))
 	}
 	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
 		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
 	}), opts...)
 }
+
+// accepts opens and starts the plugin with settings over those of the subject. A start that fails for another reason
+// than its settings accepts them.
+func (s *subject) accepts(settings map[string]any) error {
+	spec := s.spec
+	spec.Config = maps.Clone(spec.Config)
+	if spec.Config == nil {
+		spec.Config = map[string]any{}
+	}
+	maps.Copy(spec.Config, settings)
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	c, err := s.catalog.Open(ctx, s.id, spec, s.bounds)
+	if err == nil {
+		err = c.Start(ctx, discard{})
+		if stop := c.Stop(ctx); stop != nil {
+			return stop
+		}
+	}
+	if errs.CodeOf(err) != errs.InvalidParams {
+		return nil
+	}
+	return err
+}
+
+// discard is the host of a plugin whose settings are tried.
+type discard struct{}
+
+func (discard) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func (discard) Report(plugin.Health) {}
 
 // tier makes the suite of a tier. Its volume must be empty.
 func (s *subject) tier() conformance.Suite {

@@ -133,7 +133,7 @@ func Leaks[C plugin.Component](make func(conformance.TB) C, use func(conformance
 // the given time; 0 selects a time that only a leak exceeds.
 func Released(t conformance.TB, now func() Usage, before Usage, rounds int, settle time.Duration) {
 	if settle == 0 {
-		settle = limit
+		settle = conformance.Patience(t)
 	}
 	var grown []string
 	for end := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
@@ -142,7 +142,7 @@ func Released(t conformance.TB, now func() Usage, before Usage, rounds int, sett
 		}
 	}
 	if len(grown) > 0 {
-		t.Fatalf("%d rounds leave behind: %s", rounds, strings.Join(grown, ", "))
+		t.Fatalf("after %d rounds of the same calls there are %s; each round has to free what it took", rounds, strings.Join(grown, ", "))
 	}
 }
 

@@ -3,7 +3,8 @@ package transports
 
 import (
 	_ "embed" // for manifest.json
-	"strconv"
+	"errors"
+	"fmt"
 
 	tcp "github.com/mooncake-go/mooncake/plugins/transport-tcp"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -19,18 +20,34 @@ var manifestJSON string
 // Config holds the settings of the transport.
 type Config struct {
 	kitscore.Settings
-	// Port is for a peer that is started again at its address.
-	Port int `json:"port"`
+	// Lanes is a setting without effect, for the bugs of settings.
+	Lanes int `json:"lanes"`
 }
 
 // Validate implements plugin.Config.
-func (c *Config) Validate() error { return c.Check(scored()) }
+func (c *Config) Validate() error {
+	high := 8
+	switch c.Bug {
+	case "setting-renamed":
+		if c.Lanes != 0 {
+			return errors.New("unknown setting lanes")
+		}
+	case "setting-bound":
+		high = 7
+	case "setting-open":
+		high = 9
+	}
+	if c.Lanes < 0 || c.Lanes > high {
+		return fmt.Errorf("lanes is %d, must be from 0 to %d", c.Lanes, high)
+	}
+	return c.Check(scored())
+}
 
 // Factory returns the factory of the program.
 func Factory() transport.Factory {
 	inner := tcp.Factory()
 	return transport.Define(plugin.MustParseManifest(manifestJSON), func() *Config { return &Config{} }, func(c *Config) (transport.Transport, error) {
-		settings, err := settingsOf(inner, c)
+		settings, err := settingsOf(inner)
 		if err != nil {
 			return nil, err
 		}
@@ -47,15 +64,17 @@ func Factory() transport.Factory {
 }
 
 // settingsOf returns the settings of the correct transport.
-func settingsOf(f transport.Factory, c *Config) (*tcp.Config, error) {
+func settingsOf(f transport.Factory) (*tcp.Config, error) {
 	settings, ok := f.DefaultConfig().(*tcp.Config)
 	if !ok {
-		return nil, strconv.ErrSyntax
+		return nil, fmt.Errorf("%s has other settings than expected", f.Manifest().ID)
 	}
 	settings.Host, settings.MaxInflightBytes = "127.0.0.1", 4<<20
 	upstream := false
-	settings.Port, settings.Upstream = c.Port, &upstream
-	return settings, nil
+	settings.Upstream = &upstream
+	var err error
+	settings.Port, err = freePort()
+	return settings, err
 }
 
 // Kind returns the transport with its bugs.

@@ -31,6 +31,8 @@ type conformanceFlags struct {
 	level                   string
 	format                  output.Format
 	timeout, limit, start   time.Duration
+	patience                time.Duration
+	verbose, failFast       bool
 }
 
 func (e verbs) conformanceCmd() *cobra.Command {
@@ -66,6 +68,9 @@ The exit code is 1 if a check fails.`,
 	flags.StringVar(&f.mode, "mode", "auto", "for an ID, where the plugin runs: auto, inprocess or subprocess")
 	flags.StringSliceVar(&f.dirs, "plugin-dir", nil, "for an ID, folder to search first; repeatable")
 	flags.DurationVar(&f.limit, "check-timeout", conformance.DefaultLimit, "limit for each check")
+	flags.DurationVar(&f.patience, "patience", conformance.DefaultPatience, "how long a check waits for the plugin; a call that lasts a third longer fails its check")
+	flags.BoolVar(&f.failFast, "fail-fast", false, "end after the first check that fails")
+	flags.BoolVar(&f.verbose, "verbose", false, "write the logs of the checks that failed, with stacks of Go, to standard error")
 	flags.DurationVar(&f.start, "start-timeout", 30*time.Second, "limit for each start of a process: handshake, settings and Start")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "limit for the whole run")
 	output.Flag(flags, &f.format, "form of the report: text, json or junit", output.Text, output.JSON, "junit")
@@ -83,8 +88,8 @@ var reportForms = map[string]func(conformance.Report, io.Writer) error{
 
 func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags) error {
 	write := reportForms[string(f.format)]
-	if f.timeout <= 0 || f.limit <= 0 || f.start <= 0 {
-		return command.Usagef("--timeout is %s, --check-timeout %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.start)
+	if f.timeout <= 0 || f.limit <= 0 || f.start <= 0 || f.patience <= 0 {
+		return command.Usagef("--timeout is %s, --check-timeout %s, --patience %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.patience, f.start)
 	}
 	id, spec, dirs, err := conformanceSubject(what, f)
 	if err != nil {
@@ -107,7 +112,7 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the run took longer than %s (--timeout)", f.timeout))
 	defer cancel()
 	o := conform.Options{Supervision: pluginhost.Supervision{StartTimeout: f.start}}
-	o.Run, o.Skip, o.Limit = f.run, f.skip, f.limit
+	o.Run, o.Skip, o.Limit, o.Patience, o.FailFast = f.run, f.skip, f.limit, f.patience, f.failFast
 	live := len(f.reports) > 0 || f.format == output.Text
 	if live {
 		o.Progress = func(c conformance.Check) { fmt.Fprintln(e.Stdout, c.Line()) }
@@ -153,6 +158,11 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 	}
 	if unranked != nil {
 		return unranked
+	}
+	if f.verbose {
+		if err := report.WriteDetails(e.Stderr); err != nil {
+			return err
+		}
 	}
 	if report.Failed() {
 		return &command.Quiet{Code: command.ExitFailure}

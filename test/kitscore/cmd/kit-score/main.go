@@ -45,6 +45,7 @@ func run(ctx context.Context) error {
 	which := flag.String("run", "", "only bugs whose kind/name match this regular expression; the correct plugins are then left out")
 	all := flag.Bool("all", false, "run every check on every bug, and not only those that should find it")
 	limit := flag.Duration("check-timeout", time.Minute, "limit for each check")
+	patience := flag.Duration("patience", 8*time.Second, "how long a check waits for the plugin")
 	flag.Parse()
 	re, err := regexp.Compile(*which)
 	if err != nil {
@@ -62,7 +63,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	base := kitscore.Run{Dir: dir, Limit: *limit}
+	base := kitscore.Run{Dir: dir, Limit: *limit, Patience: *patience}
 	verdicts, err := kitscore.Score(ctx, kinds(), re, base, *all, func(v kitscore.Verdict) {
 		fmt.Fprintf(os.Stderr, "%s/%s: on the program %s, in process %s\n", v.Kind, v.Bug, how(v, kitscore.Binary), how(v, kitscore.InProcess))
 	})
