@@ -272,6 +272,16 @@ conformance: build ## Hold every plugin to its contract; reports in dist/conform
 conformance-docs: build # the same, and its table goes into docs/plugins/testing.md
 	./scripts/conformance.sh --docs $(BIN) dist/conformance
 
+# RUN: a regular expression that selects bugs, such as transport/. ALL=1: each check runs on each bug.
+.PHONY: kit-score
+kit-score: ## Count the seeded bugs that the conformance suites find; OUT=FILE for JSON
+	go build -o dist/kit-score ./test/kitscore/cmd/kit-score
+	dist/kit-score $(if $(OUT),-out $(OUT)) $(if $(RUN),-run '$(RUN)') $(if $(ALL),-all) $(if $(DOCS),-docs $(DOCS))
+
+.PHONY: kit-score-docs
+kit-score-docs: # the same, and its table goes into docs/plugins/testing.md
+	$(MAKE) kit-score DOCS=docs/plugins/testing.md
+
 .PHONY: fuzz
 fuzz: setup ## Run every fuzz target for FUZZTIME (default 60s)
 	./scripts/fuzz.sh $(FUZZTIME)

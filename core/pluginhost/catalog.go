@@ -3,11 +3,13 @@ package pluginhost
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
@@ -164,21 +166,46 @@ func (c *Catalog) resolve(id plugin.ID, mode Mode) (home, error) {
 	if mode == ModeInProcess {
 		return home{}, errs.New(errs.NotSupported, "", "it is not linked into this program, and mode inprocess allows nothing else; built in are: %s", c.names(id.Kind))
 	}
+	return c.installed(id)
+}
+
+// installed finds a plugin in the folders. The first file that is named after it decides: if that was refused, no other is used.
+func (c *Catalog) installed(id plugin.ID) (home, error) {
 	var why []string
 	for _, e := range c.finder.Find(id) {
 		switch {
 		case e.ID() != id:
 		case e.Usable():
 			return home{entry: e}, nil
-		default:
+		case len(why) == 0:
 			why = append(why, e.Home+" was refused: "+e.Reason)
+		default:
+			why = append(why, e.Home+" is not used in its place")
 		}
 	}
 	if len(why) > 0 {
 		return home{}, errs.New(errs.FileOpenFail, "", "%s", strings.Join(why, "; "))
 	}
-	return home{}, errs.New(errs.FileNotFound, "", "there is no such plugin: built in are %s, and no file %s in %s",
-		c.names(id.Kind), id.BinaryName(), strings.Join(c.opts.Dirs, ", "))
+	var near string
+	if other := config.Nearest(id.Name, c.namesOf(id.Kind)); other != "" && other != id.Name {
+		near = fmt.Sprintf("; did you mean %q?", other)
+	}
+	dirs := "no folder is searched"
+	if len(c.opts.Dirs) > 0 {
+		dirs = fmt.Sprintf("no file %s in %s", id.BinaryName(), strings.Join(c.opts.Dirs, ", "))
+	}
+	return home{}, errs.New(errs.FileNotFound, "", "there is no %s %q%s (built in are %s; %s)", id.Kind, id.Name, near, c.names(id.Kind), dirs)
+}
+
+// namesOf lists the names of the plugins of a kind, built in and installed.
+func (c *Catalog) namesOf(kind string) []string {
+	var out []string
+	for _, e := range c.known() {
+		if e.Kind == kind && !slices.Contains(out, e.Name) {
+			out = append(out, e.Name)
+		}
+	}
+	return out
 }
 
 // names lists the built-in plugins of a kind for an error message.

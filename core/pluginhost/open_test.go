@@ -118,12 +118,13 @@ func TestOpenRefusals(t *testing.T) {
 		want  string
 	}{
 		"unknown name":        {evictErr(plugin.ID{Kind: "evict", Name: "fifo"}, Spec{}), StageFind, errs.FileNotFound, "no file mooncake-plugin-evict-fifo in " + dir},
+		"misspelt name":       {transportErr("tpc", Spec{}), StageFind, errs.FileNotFound, `there is no transport "tpc"; did you mean "tcp"? (built in are tcp; no file mooncake-plugin-transport-tpc in ` + dir + ")"},
 		"nothing of a kind":   {allocErr, StageFind, errs.FileNotFound, "built in are none of kind alloc"},
 		"bad name":            {evictErr(plugin.ID{Kind: "evict", Name: "L R U"}, Spec{}), StageFind, errs.InvalidParams, "lower-case"},
 		"bad mode":            {evictErr(lru(), Spec{Mode: "remote"}), StageFind, errs.InvalidParams, `mode "remote" is not`},
 		"other kind":          {evictErr(plugin.ID{Kind: "alloc", Name: "lru"}, Spec{}), StageFind, errs.InvalidParams, "a plugin of kind evict is needed"},
 		"not linked in":       {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{Mode: ModeInProcess}), StageFind, errs.NotSupported, "not linked into this program"},
-		"no binary":           {evictErr(lru(), Spec{Mode: ModeSubprocess}), StageFind, errs.FileNotFound, "no such plugin"},
+		"no binary":           {evictErr(lru(), Spec{Mode: ModeSubprocess}), StageFind, errs.FileNotFound, "no file mooncake-plugin-evict-lru in " + dir},
 		"refused binary":      {evictErr(plugin.ID{Kind: "evict", Name: "broken"}, Spec{}), StageFind, errs.FileOpenFail, "was refused: the file carries no"},
 		"future contract":     {evictErr(plugin.ID{Kind: "evict", Name: "future"}, Spec{}), StageFind, errs.InvalidVersion, "this host speaks [1], the plugin [9]"},
 		"unknown setting":     {evictErr(lru(), Spec{Config: map[string]any{"sise": 1}}), StageConfig, errs.InvalidParams, `did you mean "size"?`},

@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/relay"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/transport/transportwire"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
@@ -20,6 +21,21 @@ var (
 	_ transport.Transport = transportProxy{}
 	_ transport.Changing  = transportProxy{}
 )
+
+// Goroutines returns the number of goroutines of the process in use, 0 for one that is not written in Go. The
+// conformance suite asks for it.
+func (p transportProxy) Goroutines(ctx context.Context) (uint64, error) {
+	r := p.current.Load()
+	if r == nil {
+		return 0, nil
+	}
+	c, ok := r.Object().(*transportwire.Client)
+	if !ok {
+		return 0, nil
+	}
+	s, err := c.Stats(ctx)
+	return s.Goroutines, err
+}
 
 // upstreamProxy is a transport that also speaks with nodes of upstream.
 type upstreamProxy struct {

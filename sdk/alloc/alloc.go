@@ -84,9 +84,9 @@ type Allocator interface {
 // Factory makes allocators. Obtain one from Define.
 type Factory = plugin.FactoryOf[Allocator]
 
-// Define makes a Factory. defaults returns a new configuration with the defaults; create
-// makes an allocator from one and acquires nothing but memory. It panics when the
-// manifest is not a valid alloc manifest.
+// Define makes a Factory. defaults returns a new configuration with the defaults; create makes
+// an allocator from one and acquires nothing but memory. If the manifest is not a valid alloc manifest,
+// New and Check of the factory return the error.
 func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Allocator, error)) Factory {
 	return plugin.Define(seal.Token{}, plugin.KindAlloc, m, defaults, create)
 }

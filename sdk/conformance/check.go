@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 )
 
 // logLimit bounds what is kept of the log of one check, in bytes.
@@ -15,9 +16,11 @@ const logLimit = 64 << 10
 
 // check is the T of a run outside of `go test`.
 type check struct {
-	name   string
-	ctx    context.Context
-	cancel context.CancelFunc
+	name     string
+	root     *check // the whole check, of which this may be a part
+	patience time.Duration
+	ctx      context.Context
+	cancel   context.CancelFunc
 
 	mu       sync.Mutex
 	failed   bool
@@ -28,10 +31,14 @@ type check struct {
 	cut      bool
 	cleanups []func()
 	measured []Figure
+	calls    map[uint64]call // of the root: those that have not returned
+	next     uint64
+	detail   string
 }
 
 func newCheck(ctx context.Context, name string) *check {
-	c := &check{name: name}
+	c := &check{name: name, calls: map[uint64]call{}}
+	c.root = c
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c
 }
@@ -61,7 +68,8 @@ func (c *check) guard(f func()) {
 		defer close(done)
 		defer func() {
 			if p := recover(); p != nil {
-				c.Errorf("panic: %v\n\n%s", p, debug.Stack())
+				c.fail(fmt.Sprintf("panic: %v", p))
+				c.details(string(debug.Stack()))
 			}
 		}()
 		f()
@@ -106,12 +114,21 @@ func (c *check) figure(f Figure) {
 	}
 }
 
+// details keeps what only an author of the kit or of a plugin in Go wants to see.
+func (c *check) details(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.sealed && len(c.detail)+len(text) <= logLimit {
+		c.detail += text + "\n"
+	}
+}
+
 // seal takes the result.
 func (c *check) seal() (Check, []Figure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sealed = true
-	out := Check{Name: c.name, Status: Pass, Message: c.message, Log: c.log.String()}
+	out := Check{Name: c.name, Status: Pass, Message: c.message, Log: c.log.String(), Detail: c.detail}
 	switch {
 	case c.failed:
 		out.Status = Fail
@@ -199,11 +216,13 @@ func (c *check) TempDir() string {
 // Run implements T. The part shares the log of the whole, under its name.
 func (c *check) Run(name string, f func(T)) bool {
 	part := newCheck(c.ctx, c.name+"/"+name)
+	part.root = c.root
 	part.run(f)
 	got, measured := part.seal()
 	for _, m := range measured {
 		c.figure(m)
 	}
+	c.details(got.Detail)
 	switch got.Status {
 	case Fail:
 		c.write(name+":\n"+got.Log, func() {

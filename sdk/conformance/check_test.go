@@ -110,7 +110,7 @@ func TestWhatACheckSeesOfItself(t *testing.T) {
 	require.NoDirExists(t, dir)
 	require.Equal(t, conformance.Fail, r.Checks[0].Status)
 	require.Equal(t, []conformance.Figure{{Check: "1/bad", Name: "of a part", Value: 1, Unit: "s"}}, r.Figures)
-	require.Contains(t, r.Checks[1].Log, "check_test.go", "the stack says where")
+	require.Contains(t, r.Checks[1].Detail, "check_test.go", "the stack says where")
 }
 
 // TestWhatComesTooLate: a check that left a goroutine behind changes no result.
@@ -151,7 +151,7 @@ func TestLogsAreBounded(t *testing.T) {
 
 func waitForTheEnd(c conformance.T) { <-c.Context().Done() }
 
-// TestChecksThatDoNotEnd: each is bounded, and after three nothing more is tried.
+// TestChecksThatDoNotEnd: each is bounded, the others after three of them by less.
 func TestChecksThatDoNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, left := make(chan struct{}), make(chan conformance.T, 10)
@@ -166,25 +166,54 @@ func TestChecksThatDoNotEnd(t *testing.T) {
 		polite := func(c conformance.T) { waitForTheEnd(c); c.Log("it ended") }
 		var progress []string
 		o := conformance.Options{Progress: func(c conformance.Check) { progress = append(progress, c.Name+" "+string(c.Status)) }}
-		r := run(t, o, polite, never, never, polite, never, polite, polite)
-		require.Equal(t, []string{"1 fail", "2 fail", "3 fail", "4 fail", "5 fail", "6 skip", "7 skip"}, progress)
-		require.Equal(t, 5*conformance.DefaultLimit+3*10*time.Second, time.Since(began))
-		require.InDelta(t, 630, r.Seconds, 0.001)
+		r := run(t, o, polite, never, never, polite, never, polite, func(conformance.T) {})
+		require.Equal(t, []string{"1 fail", "2 fail", "3 fail", "4 fail", "5 fail", "6 fail", "7 pass"}, progress)
+		require.Equal(t, 5*conformance.DefaultLimit+4*10*time.Second, time.Since(began))
+		require.InDelta(t, 640, r.Seconds, 0.001)
 		require.InDelta(t, 120, r.Checks[0].Seconds, 0.001)
 		require.InDelta(t, 130, r.Checks[1].Seconds, 0.001)
-		require.Contains(t, r.Checks[0].Log, "waitForTheEnd", "the stacks say where it hangs")
+		require.Contains(t, r.Checks[0].Detail, "waitForTheEnd", "the stacks say where it hangs")
 		require.Contains(t, r.Checks[0].Log, "it ended")
 		require.NotContains(t, r.Checks[0].Log, "left behind")
 		require.Contains(t, r.Checks[1].Log, "left behind")
 		for _, i := range []int{0, 1} {
 			require.Equal(t, "it did not end within 2m0s", r.Checks[i].Message)
 		}
-		require.Equal(t, "3 checks before this one never ended", r.Checks[5].Message)
+		require.Equal(t, "it did not end within 10s", r.Checks[5].Message)
 		close(release)
 		synctest.Wait()
 		require.Len(t, left, 3)
 		require.Empty(t, r.Figures)
 		require.NotContains(t, r.Checks[1].Log, "too late")
+	})
+}
+
+// TestCallsThatDoNotReturn: the check fails and names the call, and the next one runs. A call that
+// returns in time, or that is one of a part, is told apart.
+func TestCallsThatDoNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		says := func(text string) func() string { return func() string { return text } }
+		r := run(t, conformance.Options{Patience: 3 * time.Second}, func(c conformance.T) {
+			conformance.Call(c, says("Dial"))()
+			defer conformance.Call(c, says("Submit of operation 17"))()
+			waitForTheEnd(c)
+		}, func(c conformance.T) {
+			c.Run("part", func(c conformance.T) {
+				defer conformance.Call(c, says("Stop"))()
+				conformance.Call(c, says("Reap"))
+				waitForTheEnd(c)
+			})
+		}, func(c conformance.T) {
+			defer conformance.Call(c, says("Close"))()
+			time.Sleep(conformance.Patience(c))
+		})
+		require.Equal(t, "Submit of operation 17 has not returned for 4s", r.Checks[0].Message[:46])
+		require.Contains(t, r.Checks[1].Message, "Stop has not returned for 4")
+		require.Contains(t, r.Checks[1].Message, "; 1 more calls hang as well")
+		require.Equal(t, []conformance.Status{"fail", "fail", "pass"}, []conformance.Status{r.Checks[0].Status, r.Checks[1].Status, r.Checks[2].Status})
+		require.False(t, r.Checks[0].Hung, "it names the call")
+		require.Less(t, time.Since(began), 15*time.Second)
 	})
 }
 

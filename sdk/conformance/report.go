@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,10 +24,14 @@ type Check struct {
 	Status Status `json:"status"`
 	// Seconds is how long it took.
 	Seconds float64 `json:"seconds"`
+	// Hung says that it failed only because it did not end in time.
+	Hung bool `json:"hung,omitempty"`
 	// Message is why it failed or was skipped, in short.
 	Message string `json:"message,omitempty"`
 	// Log is all that it said, at most 64 KiB.
 	Log string `json:"log,omitempty"`
+	// Detail has stacks of Go, at most 64 KiB.
+	Detail string `json:"detail,omitempty"`
 }
 
 // Figure is a number that a check measured.
@@ -84,31 +89,76 @@ func (r Report) Count(s Status) int {
 	return n
 }
 
-// short returns what a failure says without where in the code it was found: the parts
-// "Error" and "Messages" of testify, else the first lines.
+// short returns what a failure says without where in the code it was found: the parts "Messages" and "Error" of
+// testify, without its phrases, else the first lines.
 func short(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	var out []string
+	lines := strings.Split(strings.TrimSpace(withoutRapid(text)), "\n")
+	var said, found []string
 	label, labelled := "", false
 	for _, line := range lines {
 		line = strings.TrimPrefix(line, "\t")
 		if name, rest, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") && isLabel(name) {
 			label, labelled, line = name, true, rest
 		}
-		if label == "Error" || label == "Messages" {
-			if line = strings.TrimSpace(line); line != "" {
-				out = append(out, line)
-			}
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case label == "Messages":
+			said = append(said, line)
+		case label == "Error" && !slices.Contains(phrases, line):
+			found = append(found, line)
 		}
 	}
-	if !labelled {
+	out := append(said, found...)
+	if !labelled || len(out) == 0 {
 		out = lines
 	}
 	const most = 6
 	if len(out) > most {
 		out = append(out[:most:most], "...")
 	}
-	return strings.Join(out, "\n")
+	return once(strings.Join(out, "\n"))
+}
+
+// phrases of testify say nothing of the plugin.
+var phrases = []string{"Received unexpected error:", "Should be true", "Should be false", "Condition never satisfied"}
+
+// once drops each part of an error, up to a colon, that only repeats the parts before it: both sides of a wire name the
+// plugin and the call.
+func once(text string) string {
+	for {
+		again := false
+		parts := strings.Split(text, ": ")
+		for n := 1; n <= 2 && !again; n++ {
+			for i := n; i+n <= len(parts); i++ {
+				if slices.Equal(parts[i-n:i], parts[i:i+n]) {
+					text, again = strings.Join(slices.Delete(parts, i, i+n), ": "), true
+					break
+				}
+			}
+		}
+		if !again {
+			return text
+		}
+	}
+}
+
+// withoutRapid returns what a property check says without how package rapid found it: the reason
+// after the number of tests, and not the traceback nor how to repeat it.
+func withoutRapid(text string) string {
+	_, rest, ok := strings.Cut(text, "[rapid] ")
+	if !ok {
+		return text
+	}
+	if _, reason, ok := strings.Cut(rest, "\nOriginal traceback ("); ok { // It did not fail again in the same way.
+		rest, _, _ = strings.Cut(reason, "):\n")
+	} else if _, reason, ok := strings.Cut(rest, " tests: "); ok {
+		rest = reason
+	}
+	for _, end := range []string{"\nTo reproduce", "\nFailed test output", "\nTraceback", "\n[rapid]"} {
+		rest, _, _ = strings.Cut(rest, end)
+	}
+	return rest
 }
 
 // isLabel reports whether a word is one of testify's labels.

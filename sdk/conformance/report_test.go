@@ -169,7 +169,7 @@ func TestMessages(t *testing.T) {
 		"plain":  "plain",
 		"a\nb\n": "a\nb",
 		many:     strings.Repeat("line\n", 6) + "...",
-		"\n\tError Trace:\tx.go:7\n\t\t\ty.go:8\n\tError:      \tNot equal:\n\t            \texpected: 1\n\tTest:       \tT\n\tMessages:   \tthey differ\n": "Not equal:\nexpected: 1\nthey differ",
+		"\n\tError Trace:\tx.go:7\n\t\t\ty.go:8\n\tError:      \tNot equal:\n\t            \texpected: 1\n\tTest:       \tT\n\tMessages:   \tthey differ\n": "they differ\nNot equal:\nexpected: 1",
 		"Error: of another": "of another",
 		"Note: Error: 3":    "Note: Error: 3",
 	} {

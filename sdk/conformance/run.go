@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -18,8 +19,9 @@ const (
 	DefaultLimit = 2 * time.Minute
 	// grace is how long a check that exceeded its limit may take to clean up.
 	grace = 10 * time.Second
-	// mostHung is the number of hung checks that ends the run.
+	// mostHung is the number of hung checks after which the limits of the others shrink to hurry.
 	mostHung = 3
+	hurry    = 10 * time.Second
 )
 
 // Options select the checks of a suite to run, and how to run them.
@@ -28,8 +30,13 @@ type Options struct {
 	// do not match Skip. An empty Run matches all checks, an empty Skip none.
 	Run, Skip string
 	// Limit bounds each check; 0 is DefaultLimit. A check that does not end fails, and the run
-	// continues without it. After three such checks the rest is skipped.
+	// continues without it. After three such checks the others have 10 s each.
 	Limit time.Duration
+	// Patience is how long a check waits for what the plugin has to do; 0 is DefaultPatience. A call
+	// of the plugin that lasts longer than a third more than that fails its check, see Call.
+	Patience time.Duration
+	// FailFast ends the run after the first check that fails. The checks after it are not in the report.
+	FailFast bool
 	// Progress, if not nil, is called with each check that has ended, on the goroutine of Run.
 	Progress func(Check)
 }
@@ -84,12 +91,12 @@ func Run(ctx context.Context, s Suite, o Options) (Report, error) {
 			result = Check{Status: Skip, Message: "the run was ended: " + context.Cause(ctx).Error()}
 		case vital != "":
 			result = Check{Status: Skip, Message: fmt.Sprintf("the check %q failed, without which there is nothing to look at", vital)}
-		case hung >= mostHung:
-			result = Check{Status: Skip, Message: fmt.Sprintf("%d checks before this one never ended", hung)}
 		default:
 			var ended bool
-			if result, measured, ended = one(ctx, c, o.Limit); !ended {
-				hung++
+			if result, measured, ended = one(ctx, c.Name, c, o); !ended {
+				if hung++; hung == mostHung {
+					o.Limit, o.Patience = min(o.Limit, hurry), min(cmp.Or(o.Patience, DefaultPatience), hurry/2)
+				}
 			}
 			if c.Vital && result.Status == Fail {
 				vital = c.Name
@@ -101,6 +108,9 @@ func Run(ctx context.Context, s Suite, o Options) (Report, error) {
 		if o.Progress != nil {
 			o.Progress(result)
 		}
+		if o.FailFast && result.Status == Fail {
+			break
+		}
 	}
 	if len(r.Checks) == 0 {
 		return Report{}, errs.New(errs.InvalidParams, "conformance", "no check of the suite %s matches %q without %q", s.Name, o.Run, o.Skip)
@@ -109,26 +119,37 @@ func Run(ctx context.Context, s Suite, o Options) (Report, error) {
 	return r, nil
 }
 
-// one runs one check. ended is false for one that still runs.
-func one(ctx context.Context, c Case, limit time.Duration) (_ Check, _ []Figure, ended bool) {
+// one runs one check under a name. ended is false for one that still runs.
+func one(ctx context.Context, name string, c Case, o Options) (_ Check, _ []Figure, ended bool) {
 	began := time.Now()
-	t := newCheck(ctx, c.Name)
+	t := newCheck(ctx, name)
+	t.patience = o.Patience
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		t.run(c.Run)
 	}()
-	timer := time.NewTimer(limit)
+	hangs, unwatch := t.watch()
+	defer unwatch()
+	timer := time.NewTimer(o.Limit)
 	defer timer.Stop()
-	ended = true
+	ended, hung := true, false
 	select {
 	case <-done:
+	case what := <-hangs:
+		ended = t.abandon(done, what)
 	case <-timer.C:
-		ended = t.abandon(done, fmt.Sprintf("it did not end within %v", limit))
+		why := fmt.Sprintf("it did not end within %v", o.Limit)
+		if what := t.stuck(0); what != "" {
+			why += ": " + what
+		}
+		hung = true
+		ended = t.abandon(done, why)
 	case <-ctx.Done():
 		ended = t.abandon(done, "the run was ended while it ran: "+context.Cause(ctx).Error())
 	}
 	result, measured := t.seal()
+	result.Hung = hung
 	result.Seconds = time.Since(began).Seconds()
 	return result, measured, ended
 }
@@ -136,14 +157,13 @@ func one(ctx context.Context, c Case, limit time.Duration) (_ Check, _ []Figure,
 // abandon fails a check that did not end, cancels its context, and reports whether it then ends.
 func (c *check) abandon(done <-chan struct{}, why string) bool {
 	stacks := make([]byte, logLimit/2)
-	stacks = stacks[:runtime.Stack(stacks, true)]
+	c.details("the goroutines:\n" + string(stacks[:runtime.Stack(stacks, true)]))
 	c.fail(why)
-	c.Logf("the goroutines:\n%s", stacks)
 	c.cancel()
 	select {
 	case <-done:
 		return true
-	case <-time.After(grace):
+	case <-time.After(min(grace, c.callLimit())):
 		c.Log("it does not end with its context either, and is left behind")
 		return false
 	}

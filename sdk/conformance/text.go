@@ -66,3 +66,15 @@ func indent(s string) string {
 	}
 	return b.String()
 }
+
+// WriteDetails writes the logs of the checks that failed, and stacks of Go, for authors of plugins
+// in Go and of the suites.
+func (r Report) WriteDetails(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	for _, c := range r.Checks {
+		if c.Status == Fail {
+			fmt.Fprintf(b, "%s\n%s%s", c.Name, indent(c.Log), indent(c.Detail))
+		}
+	}
+	return b.Flush()
+}

@@ -4,6 +4,20 @@
 // for victims (Propose) and reports which of them it evicted (Resolve), because only the master
 // knows leases, pins and unfinished writes.
 //
+// How a policy is asked: a master collects events and passes them on every 10 ms, and before each
+// call of Propose, in batches of at most 65,536. Under overload it leaves accesses out, never inserts
+// or removes. It asks for victims when its memory is filled to the high watermark, and when a put
+// finds no space: for the bytes that are missing, at most 4096 victims a call. It asks again for
+// twice as many bytes if all victims were protected, and resolves each batch before it evicts for
+// the next caller; victims that are leased have no verdict until the lease ends. A policy that was
+// started again gets an Insert for every object in batches of 4096, oldest access first. Each call
+// may take 5 s.
+//
+// Capacity: a policy is not told how much memory there is, because segments come and go, and a
+// master with several cells has a policy for each. Propose is only called when memory is short, so
+// that the bytes that a policy then knows are about its capacity. A policy whose queues are shares of
+// the capacity takes shares of the bytes or objects that it knows.
+//
 // Objects are numbers, never keys or pointers, so that a policy can hold millions of them
 // in a few flat arrays. All calls carry batches: a call through a subprocess costs about
 // 100 us, a call in process about 10 ns.

@@ -91,9 +91,9 @@ type Policy interface {
 // Factory makes policies. Obtain one from Define.
 type Factory = plugin.FactoryOf[Policy]
 
-// Define makes a Factory. defaults returns a new configuration with the defaults; create
-// makes a policy from one and acquires nothing but memory. It panics when the manifest is
-// not a valid evict manifest.
+// Define makes a Factory. defaults returns a new configuration with the defaults; create makes
+// a policy from one and acquires nothing but memory. If the manifest is not a valid evict manifest,
+// New and Check of the factory return the error.
 func Define[C plugin.Config](m plugin.Manifest, defaults func() C, create func(C) (Policy, error)) Factory {
 	return plugin.Define(seal.Token{}, plugin.KindEvict, m, defaults, create)
 }

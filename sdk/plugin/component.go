@@ -85,6 +85,7 @@ type Base struct {
 	manifest Manifest
 	config   func() Config
 	check    func() error
+	invalid  error // of the manifest
 }
 
 // Option changes what a Define function makes.
@@ -94,21 +95,19 @@ type Option func(*Base)
 // tell before it is used: see Factory.Check.
 func WithCheck(check func() error) Option { return func(b *Base) { b.check = check } }
 
-// NewBase is for the Define functions of this module. It panics when the manifest is
-// invalid or of another kind, since both are errors of the plugin's author.
+// NewBase is for the Define functions of this module. An invalid manifest, and one of another kind, is
+// an error of the plugin's author: Check and New return it.
 func NewBase(_ seal.Token, kind string, m Manifest, config func() Config, opts ...Option) Base {
-	if err := m.Validate(); err != nil {
-		panic(err)
-	}
-	if m.Kind != kind {
-		panic("plugin " + m.ID.String() + " was defined as a " + kind + " plugin")
-	}
 	if config == nil {
 		config = func() Config { return new(NoConfig) }
 	}
 	b := Base{manifest: m, config: config, check: func() error { return nil }}
 	for _, o := range opts {
 		o(&b)
+	}
+	b.invalid = m.Validate()
+	if b.invalid == nil && m.Kind != kind {
+		b.invalid = fmt.Errorf("%s: the manifest is of a plugin of kind %s, and it is defined as one of kind %s", m.ID, m.Kind, kind)
 	}
 	return b
 }
@@ -120,7 +119,12 @@ func (b Base) Manifest() Manifest { return b.manifest }
 func (b Base) DefaultConfig() Config { return b.config() }
 
 // Check implements Factory.
-func (b Base) Check() error { return b.check() }
+func (b Base) Check() error {
+	if b.invalid != nil {
+		return b.invalid
+	}
+	return b.check()
+}
 
 // Sealed implements Factory.
 func (b Base) Sealed() seal.Token { return seal.Token{} }
@@ -147,9 +151,12 @@ type factory[T any, C Config] struct {
 
 // New implements FactoryOf.
 func (f factory[T, C]) New(cfg Config) (T, error) {
+	var none T
+	if f.invalid != nil {
+		return none, f.invalid
+	}
 	c, ok := cfg.(C)
 	if !ok {
-		var none T
 		return none, WrongConfig(f.Manifest().ID, f.DefaultConfig(), cfg)
 	}
 	return f.create(c)

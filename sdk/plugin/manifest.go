@@ -46,6 +46,9 @@ type Manifest struct {
 	// ConfigSchema is a JSON Schema (draft 2020-12) of the plugin's configuration, empty
 	// where it has none.
 	ConfigSchema json.RawMessage `json:"config_schema,omitempty"`
+
+	// wrong is why the file of the manifest cannot be read: see MustParseManifest.
+	wrong error
 }
 
 // manifestFormat is the only layout there is so far.
@@ -60,6 +63,9 @@ func (m Manifest) Has(c Capability) bool { return slices.Contains(m.Capabilities
 
 // Validate reports the first thing that is missing or malformed.
 func (m Manifest) Validate() error {
+	if m.wrong != nil {
+		return m.wrong
+	}
 	if m.Format != manifestFormat {
 		return fmt.Errorf("manifest format %d is not supported (this host reads format %d)", m.Format, manifestFormat)
 	}
@@ -73,6 +79,8 @@ func (m Manifest) Validate() error {
 		return fmt.Errorf("%s: manifest lists no contract version (api)", m.ID)
 	case m.Summary == "" || len(m.Summary) > 120:
 		return fmt.Errorf("%s: manifest summary must be 1 to 120 bytes", m.ID)
+	case m.Stability == "":
+		return fmt.Errorf("%s: manifest has no stability; it must be experimental, beta or stable", m.ID)
 	case m.Stability != Experimental && m.Stability != Beta && m.Stability != Stable:
 		return fmt.Errorf("%s: manifest stability %q is not experimental, beta or stable", m.ID, m.Stability)
 	case len(m.ConfigSchema) > 0 && !json.Valid(m.ConfigSchema):
@@ -106,12 +114,13 @@ func ParseManifest(text string) (Manifest, error) {
 	return m, m.Validate()
 }
 
-// MustParseManifest is ParseManifest for the file a plugin embeds; it panics on a
-// manifest that its author got wrong.
+// MustParseManifest is ParseManifest for the file that a plugin embeds. A file that its author got
+// wrong gives a manifest whose Validate returns the error. A factory that is defined with it makes no
+// plugin, and its program says why.
 func MustParseManifest(text string) Manifest {
 	m, err := ParseManifest(text)
 	if err != nil {
-		panic(err)
+		m.wrong = err
 	}
 	return m
 }

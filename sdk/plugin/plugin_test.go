@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -42,6 +43,39 @@ func TestManifestRefusals(t *testing.T) {
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// TestAWrongManifestIsAnErrorAndNoPanic: of the factory, wherever it is defined.
+func TestAWrongManifestIsAnErrorAndNoPanic(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"no stability": {`"stability": "beta", `, ``, "evict/lru: manifest has no stability; it must be experimental, beta or stable"},
+		"no JSON":      {`"kind"`, `kind`, "invalid character"},
+		"other kind":   {`"evict"`, `"alloc"`, "alloc/lru: the manifest is of a plugin of kind alloc, and it is defined as one of kind evict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := plugin.MustParseManifest(strings.Replace(manifest, c.from, c.to, 1))
+			f := evict.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) }, func(*plugin.NoConfig) (evict.Policy, error) { return nil, nil })
+			assert.ErrorContains(t, f.Check(), c.want)
+			_, err := f.New(f.DefaultConfig())
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// FuzzParseManifest: whatever a file has, there is an error or a manifest that validates.
+func FuzzParseManifest(f *testing.F) {
+	f.Add(manifest)
+	f.Add(`{"mooncake_plugin_manifest":1,"kind":"evict","name":"x","api":[1],"version":"1.0.0","summary":"s"}`)
+	f.Add(`null`)
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := plugin.ParseManifest(text)
+		if (err == nil) != (m.Validate() == nil) && err == nil {
+			t.Fatalf("accepted a manifest that does not validate: %+v", m)
+		}
+		if must := plugin.MustParseManifest(text); (must.Validate() == nil) != (err == nil) {
+			t.Fatalf("MustParseManifest says %v, ParseManifest %v", must.Validate(), err)
+		}
+	})
 }
 
 func TestScanFindsTheManifestInAProgram(t *testing.T) {

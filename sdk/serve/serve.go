@@ -52,6 +52,10 @@ func (p program) run(factories []plugin.Factory) int {
 		fmt.Fprintln(p.stderr, "this program was built without a plugin: serve.Main needs a factory")
 		return ExitUsage
 	}
+	if err := f.Manifest().Validate(); err != nil {
+		fmt.Fprintf(p.stderr, "%s: the plugin's manifest is wrong: %v\n", filepath.Base(p.args[0]), err)
+		return ExitFailure
+	}
 	if len(p.args) > 1 {
 		return p.answer(f, p.args[1:])
 	}

@@ -23,6 +23,7 @@ package tier
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -88,6 +89,9 @@ const (
 	Read Kind = 2
 )
 
+// String returns the name of the kind.
+func (k Kind) String() string { return named(int(k), "Write", "Read") }
+
 // Op is one operation.
 type Op struct {
 	// ID comes back in the completion. The caller picks it; the tier does not interpret it.
@@ -126,6 +130,17 @@ const (
 	// Returned: the buffer of an operation that was Quarantined is free.
 	Returned Status = 4
 )
+
+// String returns the name of the status.
+func (s Status) String() string { return named(int(s), "OK", "Failed", "Quarantined", "Returned") }
+
+// named returns the name of a number from 1 on.
+func named(n int, names ...string) string {
+	if n < 1 || n > len(names) {
+		return strconv.Itoa(n)
+	}
+	return names[n-1]
+}
 
 // Completion is the end of one accepted operation.
 type Completion struct {

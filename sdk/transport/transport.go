@@ -25,6 +25,7 @@ package transport
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -177,6 +178,17 @@ const (
 	Write OpKind = 2
 )
 
+// String returns the name of the direction.
+func (k OpKind) String() string {
+	switch k {
+	case Read:
+		return "Read"
+	case Write:
+		return "Write"
+	}
+	return "OpKind " + strconv.Itoa(int(k))
+}
+
 // Op is one operation: len(Local) bytes between Local and [Offset, Offset+len(Local)) of the remote
 // region.
 type Op struct {
@@ -232,6 +244,19 @@ const (
 	// remote range (Write) will not be touched later.
 	Quarantined Status = 3
 )
+
+// String returns the name of the status.
+func (s Status) String() string {
+	switch s {
+	case OK:
+		return "OK"
+	case Failed:
+		return "Failed"
+	case Quarantined:
+		return "Quarantined"
+	}
+	return "Status " + strconv.Itoa(int(s))
+}
 
 // Completion is the end of one accepted operation.
 type Completion struct {

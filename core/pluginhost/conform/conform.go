@@ -5,6 +5,8 @@ package conform
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -96,10 +98,10 @@ func (s *subject) suite() (conformance.Suite, error) {
 	suites := map[string]func() conformance.Suite{ // A line for each kind.
 		plugin.KindTransport: s.transport,
 		plugin.KindEvict: func() conformance.Suite {
-			return suite(s, evict.Define[*settings], (*pluginhost.Catalog).OpenEvict, evicttest.WithKill, evicttest.Suite)
+			return suite(s, evict.Define[*settings], (*pluginhost.Catalog).OpenEvict, evicttest.WithKill, evicttest.WithProcesses, evicttest.Suite)
 		},
 		plugin.KindAlloc: func() conformance.Suite {
-			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.Suite)
+			return suite(s, alloc.Define[*settings], (*pluginhost.Catalog).OpenAlloc, alloctest.WithKill, alloctest.WithProcesses, alloctest.Suite)
 		},
 		plugin.KindTier: s.tier,
 	}
@@ -115,6 +117,7 @@ func suite[T plugin.Component, O any](s *subject,
 	define func(plugin.Manifest, func() *settings, func(*settings) (T, error)) plugin.FactoryOf[T],
 	open func(*pluginhost.Catalog, context.Context, plugin.ID, pluginhost.Spec, pluginhost.OpenOptions[T]) (T, error),
 	withKill func(func(T, func(context.Context, T) error) error) O,
+	withProcesses func(func() []int) O,
 	of func(plugin.FactoryOf[T], ...O) conformance.Suite,
 ) conformance.Suite {
 	var replay atomic.Pointer[func(context.Context, T) error]
@@ -123,7 +126,7 @@ func suite[T plugin.Component, O any](s *subject,
 		opts = append(opts, withKill(func(_ T, r func(context.Context, T) error) error {
 			replay.Store(&r)
 			return s.killAll()
-		}))
+		}), withProcesses(s.processes))
 	}
 	o := pluginhost.OpenOptions[T]{Supervision: s.bounds, Replay: func(ctx context.Context, object T) error {
 		if f := replay.Load(); f != nil {
@@ -137,20 +140,55 @@ func suite[T plugin.Component, O any](s *subject,
 }
 
 func (s *subject) transport() conformance.Suite {
-	opts := []transporttest.Option{transporttest.WithSharedMemory(transporttest.SealedMemory)}
+	opts := []transporttest.Option{
+		transporttest.WithSharedMemory(transporttest.SealedMemory), transporttest.WithSettings(s.accepts),
+	}
 	if s.process {
-		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill))
+		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill), transporttest.WithFreeze(transporttest.FreezeProcess))
 	}
 	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
 		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
 	}), opts...)
 }
 
+// accepts opens and starts the plugin with settings over those of the subject. A start that fails for another reason
+// than its settings accepts them.
+func (s *subject) accepts(settings map[string]any) error {
+	spec := s.spec
+	spec.Config = maps.Clone(spec.Config)
+	if spec.Config == nil {
+		spec.Config = map[string]any{}
+	}
+	maps.Copy(spec.Config, settings)
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	c, err := s.catalog.Open(ctx, s.id, spec, s.bounds)
+	if err == nil {
+		err = c.Start(ctx, discard{})
+		if stop := c.Stop(ctx); stop != nil {
+			return stop
+		}
+	}
+	if errs.CodeOf(err) != errs.InvalidParams {
+		return nil
+	}
+	return err
+}
+
+// discard is the host of a plugin whose settings are tried.
+type discard struct{}
+
+func (discard) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func (discard) Report(plugin.Health) {}
+
 // tier makes the suite of a tier. Its volume must be empty.
 func (s *subject) tier() conformance.Suite {
 	var opts []tiertest.Option
 	if s.process {
-		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
+		opts = append(opts, tiertest.WithSharedMemory(tiertest.SealedMemory), tiertest.WithProcesses(s.processes), tiertest.WithKill(func(tier.Tier) error { return s.killWait() }))
+	}
+	if path, ok := s.spec.Config["path"].(string); ok { // As tiers that keep files call their folder.
+		opts = append(opts, tiertest.WithStorage(func(conformance.TB, plugin.Config) tiertest.Storage { return tiertest.FilesBelow(path) }))
 	}
 	return tiertest.Suite(tier.Define(s.manifest, s.defaults, func(*settings) (tier.Tier, error) {
 		return s.catalog.OpenTier(context.Background(), s.id, s.spec, pluginhost.TierOptions{Supervision: s.bounds})

@@ -39,10 +39,12 @@ func New(o Options) (*Finder, error) {
 }
 
 // Find lists the plugins in the folders, in the order of the folders. If only is not zero, it
-// lists the files of that plugin only. It runs nothing.
+// lists the files of that plugin only. It runs nothing. The first file of a plugin is the plugin,
+// even if it is refused: an attacker or a mistake that makes one copy unusable must not decide that
+// another one runs.
 func (f *Finder) Find(only plugin.ID) []Entry {
 	var out []Entry
-	found := map[plugin.ID]string{}
+	found := map[plugin.ID]Entry{}
 	judge := f.judge()
 	for _, dir := range f.opts.Dirs {
 		names, err := pluginFiles(dir)
@@ -54,11 +56,14 @@ func (f *Finder) Find(only plugin.ID) []Entry {
 				continue
 			}
 			e := look(filepath.Join(dir, name), judge)
-			if first, twice := found[e.ID()]; twice && e.Usable() {
-				e.State, e.Reason = plugin.StateFailed, fmt.Sprintf("not used: %s comes first", first)
-			}
-			if e.Usable() {
-				found[e.ID()] = e.Home
+			switch first, twice := found[e.ID()]; {
+			case !twice:
+				found[e.ID()] = e
+			case !e.Usable(): // Its own reason says more.
+			case first.Usable():
+				e.State, e.Reason = plugin.StateFailed, fmt.Sprintf("not used: %s comes first", first.Home)
+			default:
+				e.State, e.Reason = plugin.StateFailed, fmt.Sprintf("not used: %s comes first, and was refused; correct or remove that file", first.Home)
 			}
 			out = append(out, e)
 		}

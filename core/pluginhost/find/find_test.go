@@ -18,7 +18,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-// TestTheFirstFolderWins: it does not if its program was refused.
+// TestTheFirstFolderWins: also if its program was refused, and then no copy is used.
 func TestTheFirstFolderWins(t *testing.T) {
 	first, second, third := testplugin.Folder(t), testplugin.Folder(t), testplugin.Folder(t)
 	for _, name := range []string{"a", "b"} {
@@ -28,7 +28,7 @@ func TestTheFirstFolderWins(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(filepath.Join(first, evictID("b").BinaryName()), 0o644))
 	f := finder(t, Options{Dirs: []string{filepath.Join(first, "missing"), first, second, third}})
-	for name, want := range map[string][]string{"a": {first}, "b": {second}} {
+	for name, want := range map[string][]string{"a": {first}, "b": nil} {
 		var usable []string
 		found := f.Find(evictID(name))
 		require.Len(t, found, 3, "all are listed, of this plugin only")
@@ -37,6 +37,9 @@ func TestTheFirstFolderWins(t *testing.T) {
 				usable = append(usable, filepath.Dir(e.Home))
 			} else {
 				assert.NotEmpty(t, e.Reason)
+			}
+			if name == "b" && filepath.Dir(e.Home) != first {
+				assert.Equal(t, "not used: "+filepath.Join(first, evictID("b").BinaryName())+" comes first, and was refused; correct or remove that file", e.Reason)
 			}
 		}
 		assert.Equal(t, want, usable, name)

@@ -2,9 +2,8 @@ package alloctest
 
 import (
 	"context"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -20,40 +19,41 @@ func testSpaces(t conformance.T, f *subjects) {
 	ctx := context.Background()
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 4 * mib})
 
-	code(t, s.a.AddSpace(ctx, alloc.Space{ID: 2}), errs.InvalidParams)
+	s.code("AddSpace of size 0", s.a.AddSpace(ctx, alloc.Space{ID: 2}), errs.InvalidParams)
 	held := s.must(1, 64*kib)
 	before := s.stats(1)
-	code(t, s.a.AddSpace(ctx, alloc.Space{ID: 1, Size: mib}), errs.InvalidParams)
-	assert.Equal(t, before, s.stats(1), "a refused AddSpace changes nothing")
+	s.code("AddSpace of space 1, which is in use,", s.a.AddSpace(ctx, alloc.Space{ID: 1, Size: mib}), errs.InvalidParams)
+	s.same(1, before, s.stats(1), "a refused AddSpace changes nothing")
 
-	_, err := s.a.Stats(ctx, 2)
-	code(t, err, errs.SegmentNotFound)
-	code(t, s.a.RemoveSpace(ctx, 2), errs.SegmentNotFound)
-	code(t, s.one(2, 1).Err, errs.SegmentNotFound)
-	code(t, s.free(alloc.Extent{Space: 2, Size: 1})[0], errs.SegmentNotFound)
-	code(t, s.reserve(alloc.Extent{Space: 2, Size: 1})[0], errs.SegmentNotFound)
-
+	unknown := func(id alloc.SpaceID, e alloc.Extent) {
+		_, err := s.a.Stats(ctx, id)
+		what := fmt.Sprintf(" of space %d, which is unknown,", id)
+		s.code("Stats"+what, err, errs.SegmentNotFound)
+		s.code("RemoveSpace"+what, s.a.RemoveSpace(ctx, id), errs.SegmentNotFound)
+		s.code("Alloc"+what, s.one(id, 1).Err, errs.SegmentNotFound)
+		s.code("Free"+what, s.free(e)[0], errs.SegmentNotFound)
+		s.code("Reserve"+what, s.reserve(e)[0], errs.SegmentNotFound)
+	}
+	unknown(2, alloc.Extent{Space: 2, Size: 1})
 	s.add(3, 4*mib)
-	require.NoError(t, s.a.RemoveSpace(ctx, 1), "a space with live extents can be removed")
-	code(t, s.free(held)[0], errs.SegmentNotFound)
-	code(t, s.one(1, 1).Err, errs.SegmentNotFound)
-	_, err = s.a.Stats(ctx, 1)
-	code(t, err, errs.SegmentNotFound)
-	code(t, s.a.RemoveSpace(ctx, 1), errs.SegmentNotFound)
+	s.removeSpace(1) // A space with live extents can be removed.
+	unknown(1, held)
 	s.must(3, 64*kib)
 
 	other := newSubject(t, f)
-	code(t, other.one(3, 1).Err, errs.SegmentNotFound)
+	other.code("Alloc of a space of another allocator", other.one(3, 1).Err, errs.SegmentNotFound)
 }
 
 func testAlloc(t conformance.T, f *subjects) {
 	s := newSubject(t, f, alloc.Space{ID: 1, Size: 4 * mib}, alloc.Space{ID: 2, Size: 16 * mib})
 	fresh := s.stats(1)
-	assert.Equal(t, alloc.Stats{Size: 4 * mib, LargestFree: fresh.LargestFree}, fresh, "a new space holds nothing")
-	require.Positive(t, fresh.LargestFree)
+	s.same(1, alloc.Stats{Size: 4 * mib}, fresh, "it is new")
+	if fresh.LargestFree == 0 {
+		s.failf("space 1 has %s: a new space has free bytes", statsText(fresh))
+	}
 
 	t.Run("the first candidate that fits is taken", func(t conformance.T) {
-		s := subject{t: t, a: s.a}
+		s := subject{t: t, a: s.a, patience: s.patience}
 		rs := s.alloc(
 			alloc.Request{Size: 64 * kib, Candidates: []alloc.SpaceID{1, 2}},
 			alloc.Request{Size: 64 * kib, Candidates: []alloc.SpaceID{2, 1}},
@@ -61,85 +61,100 @@ func testAlloc(t conformance.T, f *subjects) {
 			alloc.Request{Size: 64 * kib, Candidates: []alloc.SpaceID{99, 1}})
 		want := []alloc.SpaceID{1, 2, 2, 1}
 		for i, r := range rs {
-			require.NoError(t, r.Err)
-			assert.Equal(t, want[i], r.Extent.Space, "request %d", i)
+			if r.Err != nil {
+				s.failf("request %d fails, and space %d is a candidate that fits: %v", i, want[i], r.Err)
+			}
+			if r.Extent.Space != want[i] {
+				s.failf("request %d returns %s, and space %d is the first candidate that fits", i, extentText(r.Extent), want[i])
+			}
 		}
-		allNil(t, s.free(rs[0].Extent, rs[1].Extent, rs[2].Extent, rs[3].Extent))
+		s.allNil(s.free(rs[0].Extent, rs[1].Extent, rs[2].Extent, rs[3].Extent))
 	})
 	t.Run("a batch answers each request", func(t conformance.T) {
-		s := subject{t: t, a: s.a}
+		s := subject{t: t, a: s.a, patience: s.patience}
 		rs := s.alloc(
 			alloc.Request{Size: 0, Candidates: []alloc.SpaceID{1}},
 			alloc.Request{Size: 4 * kib, Candidates: []alloc.SpaceID{1}},
 			alloc.Request{Size: 32 * mib, Candidates: []alloc.SpaceID{1, 2}},
 			alloc.Request{Size: 4 * kib, Candidates: []alloc.SpaceID{99}},
 			alloc.Request{Size: 8 * kib, Candidates: []alloc.SpaceID{1}})
-		code(t, rs[0].Err, errs.InvalidParams)
-		require.NoError(t, rs[1].Err)
-		code(t, rs[2].Err, errs.NoAvailableHandle, errs.InvalidParams)
-		code(t, rs[3].Err, errs.SegmentNotFound)
-		require.NoError(t, rs[4].Err)
-		allNil(t, s.free(rs[1].Extent, rs[4].Extent))
+		s.code("a request for 0 bytes", rs[0].Err, errs.InvalidParams)
+		s.code("a request for more than any space has", rs[2].Err, errs.NoAvailableHandle, errs.InvalidParams)
+		s.code("a request for an unknown space", rs[3].Err, errs.SegmentNotFound)
+		for _, i := range []int{1, 4} {
+			if rs[i].Err != nil {
+				s.failf("request %d of the batch fails, and a refused request must not spoil the others: %v", i, rs[i].Err)
+			}
+		}
+		s.allNil(s.free(rs[1].Extent, rs[4].Extent))
 	})
 	t.Run("a full space refuses", func(t conformance.T) {
-		s := subject{t: t, a: s.a}
+		s := subject{t: t, a: s.a, patience: s.patience}
 		var got []alloc.Extent
 		for len(got) <= 64 {
 			r := s.one(1, 64*kib)
 			if r.Err != nil {
-				code(t, r.Err, errs.NoAvailableHandle)
+				s.code("Alloc of a full space", r.Err, errs.NoAvailableHandle)
 				break
 			}
 			got = append(got, r.Extent)
 		}
-		require.LessOrEqual(t, len(got), 64, "more extents than the space has bytes for")
-		require.NotEmpty(t, got)
-		assert.Less(t, s.stats(1).LargestFree, uint64(64*kib))
-		noOverlap(t, map[alloc.SpaceID]uint64{1: 4 * mib}, got)
-		allNil(t, s.free(got[0]))
-		allNil(t, s.free(s.must(1, 64*kib)))
-		allNil(t, s.free(got[1:]...))
+		if len(got) == 0 || len(got) > 64 {
+			s.failf("%d extents of 64 KiB fit into a space of 4 MiB", len(got))
+		}
+		if st := s.stats(1); st.LargestFree >= 64*kib {
+			s.failf("space 1 has %s, and 64 KiB were refused", statsText(st))
+		}
+		s.noOverlap(map[alloc.SpaceID]uint64{1: 4 * mib}, got)
+		s.allNil(s.free(got[0]))
+		s.allNil(s.free(s.must(1, 64*kib)))
+		s.allNil(s.free(got[1:]...))
 	})
 	t.Run("the largest free size is given", func(t conformance.T) {
-		s := subject{t: t, a: s.a}
+		s := subject{t: t, a: s.a, patience: s.patience}
 		held := s.must(1, 96*kib)
 		e := s.must(1, s.stats(1).LargestFree)
-		allNil(t, s.free(e, held))
-		end := s.stats(1)
-		assert.Equal(t, alloc.Stats{Size: 4 * mib, LargestFree: end.LargestFree}, end, "what was freed counts no more")
+		s.allNil(s.free(e, held))
+		s.holds(1, 0, 0, "all was freed")
 	})
 }
 
 func testAlign(t conformance.T, f *subjects) {
-	s := newSubject(t, f, alloc.Space{ID: 1, Size: 64 * mib})
+	s := newSubject(t, f, alloc.Space{ID: 1, Size: 64 * mib}, alloc.Space{ID: 2, Size: 1 << 44})
 	for _, bad := range []uint64{3, 6, 4095, 4097, 1<<63 + 1} {
 		r := s.alloc(alloc.Request{Size: 64, Align: bad, Candidates: []alloc.SpaceID{1}})[0]
-		code(t, r.Err, errs.InvalidParams)
+		s.code(fmt.Sprintf("a request with the alignment %d", bad), r.Err, errs.InvalidParams)
 	}
-	var got []alloc.Extent
-	for _, size := range []uint64{1, 100, 4 * kib, 5000, 643_000, 3_120_000} {
-		for align := uint64(0); align <= 4096; align = max(1, align*2) {
-			r := s.alloc(alloc.Request{Size: size, Align: align, Candidates: []alloc.SpaceID{1}})[0]
-			require.NoError(t, r.Err, "%d bytes, alignment %d", size, align)
-			got = append(got, r.Extent)
-			if align > 1 {
-				continue // the small sizes in between make offsets uneven
-			}
-			got = append(got, s.must(1, 1))
-		}
-		noOverlap(t, map[alloc.SpaceID]uint64{1: 64 * mib}, got)
-		allNil(t, s.free(got...))
-		got = got[:0]
-	}
+	s.aligned(1, 64*mib, 1, 100, 4*kib, 5000, 643_000, 3_120_000)
+	s.aligned(2, 1<<44, 64*mib+1, 1<<30+17, 1<<32+4095, 1<<36+1)
 	for align := uint64(8192); align != 0; align *= 2 {
 		r := s.alloc(alloc.Request{Size: 64, Align: align, Candidates: []alloc.SpaceID{1}})[0]
 		if r.Err != nil {
-			code(t, r.Err, errs.InvalidParams, errs.NoAvailableHandle)
+			s.code(fmt.Sprintf("a request with the alignment %d", align), r.Err, errs.InvalidParams, errs.NoAvailableHandle)
 			continue
 		}
-		allNil(t, s.free(r.Extent))
+		s.allNil(s.free(r.Extent))
 	}
-	assert.Zero(t, s.stats(1).Extents)
+	s.holds(1, 0, 0, "all was freed")
+}
+
+// aligned asks for sizes with each alignment that an allocator must honour, with small extents between them.
+func (s subject) aligned(id alloc.SpaceID, space uint64, sizes ...uint64) {
+	for _, size := range sizes {
+		var got []alloc.Extent
+		for align := uint64(0); align <= 4096; align = max(1, align*2) {
+			r := s.alloc(alloc.Request{Size: size, Align: align, Candidates: []alloc.SpaceID{id}})[0]
+			if r.Err != nil {
+				s.failf("Alloc of %d bytes with the alignment %d fails, and an allocator honours at least 4096: %v", size, align, r.Err)
+			}
+			got = append(got, r.Extent)
+			if align <= 1 {
+				got = append(got, s.must(id, 1)) // Makes offsets uneven.
+			}
+		}
+		s.noOverlap(map[alloc.SpaceID]uint64{id: space}, got)
+		s.allNil(s.free(got...))
+	}
 }
 
 func testFree(t conformance.T, f *subjects) {
@@ -147,8 +162,10 @@ func testFree(t conformance.T, f *subjects) {
 	a, b := s.must(1, 64*kib), s.must(1, 64*kib)
 	before := s.stats(1)
 	refused := func(what string, e alloc.Extent) {
-		code(t, s.free(e)[0], errs.InvalidWrite)
-		assert.Equal(t, before, s.stats(1), "%s changes nothing", what)
+		s.code("Free of "+what, s.free(e)[0], errs.InvalidWrite)
+		if now := s.stats(1); now != before {
+			s.failf("space 1 has %s after the refused Free of %s, and %s before", statsText(now), what, statsText(before))
+		}
 	}
 	refused("a made-up offset", alloc.Extent{Space: 1, Offset: a.Offset + kib, Size: a.Size})
 	refused("an offset far out", alloc.Extent{Space: 1, Offset: 1 << 60, Size: a.Size})
@@ -156,21 +173,42 @@ func testFree(t conformance.T, f *subjects) {
 	refused("a larger size", alloc.Extent{Space: 1, Offset: a.Offset, Size: 2 * a.Size})
 	refused("size 0", alloc.Extent{Space: 1, Offset: a.Offset})
 	refused("the largest size", alloc.Extent{Space: 1, Offset: a.Offset, Size: ^uint64(0)})
-	code(t, s.free(alloc.Extent{Space: 2, Offset: a.Offset, Size: a.Size})[0], errs.InvalidWrite)
+	s.code("Free of an extent of another space", s.free(alloc.Extent{Space: 2, Offset: a.Offset, Size: a.Size})[0], errs.InvalidWrite)
 
-	allNil(t, s.free(a))
+	s.allNil(s.free(a))
+	s.holds(1, 1, 64*kib, "one of two extents was freed")
 	before = s.stats(1)
-	assert.Equal(t, uint64(1), before.Extents)
-	assert.Equal(t, uint64(64*kib), before.Requested)
-	refused("a double free", a)
+	refused("an extent that was freed before", a)
 
 	c := s.must(1, 64*kib)
 	got := s.free(b, b, c, b)
-	require.NoError(t, got[0])
-	code(t, got[1], errs.InvalidWrite)
-	require.NoError(t, got[2])
-	code(t, got[3], errs.InvalidWrite)
-	end := s.stats(1)
-	assert.Equal(t, alloc.Stats{Size: 16 * mib, LargestFree: end.LargestFree}, end)
-	assert.Empty(t, s.free())
+	for i, bad := range []bool{false, true, false, true} {
+		if bad {
+			s.code("Free of an extent that the batch names before", got[i], errs.InvalidWrite)
+		} else if got[i] != nil {
+			s.failf("extent %d of the batch is refused: %v: one that is refused does not spoil the others", i, got[i])
+		}
+	}
+	s.holds(1, 0, 0, "all was freed")
+	s.free()
+}
+
+// testMerged fills a space with pages and frees them in a random order.
+func testMerged(t conformance.T, f *subjects) {
+	s := newSubject(t, f, alloc.Space{ID: 1, Size: 16 * mib})
+	fresh := s.stats(1).LargestFree
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, size := range []uint64{16 * kib, 100_003} {
+		var got []alloc.Extent
+		for r := s.one(1, size); r.Err == nil; r = s.one(1, size) {
+			got = append(got, r.Extent)
+		}
+		rng.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+		s.allNil(s.free(got...))
+		s.holds(1, 0, 0, "all was freed")
+		if st := s.stats(1); st.LargestFree < fresh {
+			s.failf("space 1 has %s after %d extents of %d bytes were freed, and had %d free in one piece when it was new", statsText(st), len(got), size, fresh)
+		}
+		s.allNil(s.free(s.must(1, fresh)))
+	}
 }

@@ -3,13 +3,13 @@ package alloctest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -17,16 +17,16 @@ import (
 )
 
 // noOverlap requires that extents lie inside their spaces and do not overlap.
-func noOverlap(t require.TestingT, sizes map[alloc.SpaceID]uint64, extents []alloc.Extent) {
+func (s subject) noOverlap(sizes map[alloc.SpaceID]uint64, extents []alloc.Extent) {
 	sorted := slices.SortedFunc(slices.Values(extents), func(a, b alloc.Extent) int {
 		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Offset, b.Offset))
 	})
 	for i, e := range sorted {
-		require.LessOrEqual(t, e.Size, sizes[e.Space], "%+v leaves its space", e)
-		require.LessOrEqual(t, e.Offset, sizes[e.Space]-e.Size, "%+v leaves its space", e)
-		if i > 0 && sorted[i-1].Space == e.Space {
-			p := sorted[i-1]
-			require.LessOrEqual(t, p.Offset+p.Size, e.Offset, "%+v overlaps %+v", p, e)
+		if size := sizes[e.Space]; e.Size > size || e.Offset > size-e.Size {
+			s.failf("%s leave the space, which has %d bytes", extentText(e), size)
+		}
+		if i > 0 && sorted[i-1].Space == e.Space && sorted[i-1].Offset+sorted[i-1].Size > e.Offset {
+			s.failf("%s overlap %s", extentText(sorted[i-1]), extentText(e))
 		}
 	}
 }
@@ -36,58 +36,70 @@ func testHostile(t conformance.T, f *subjects) {
 	s := newSubject(t, f,
 		alloc.Space{ID: 1, Size: mib}, alloc.Space{ID: 2, Size: 1},
 		alloc.Space{ID: math.MaxUint64, Size: math.MaxUint64}, alloc.Space{ID: 0, Size: 16 << 40})
-	assert.Empty(t, s.alloc())
+	s.alloc()
 	for _, size := range []uint64{2 * mib, 1 << 40, 1 << 62, 1 << 63, math.MaxUint64 - 4096, math.MaxUint64 - 1, math.MaxUint64} {
 		for _, align := range []uint64{0, 1, 4096, 1 << 63} {
 			r := s.alloc(alloc.Request{Size: size, Align: align, Candidates: []alloc.SpaceID{1}})[0]
-			code(t, r.Err, errs.NoAvailableHandle, errs.InvalidParams)
+			s.code(fmt.Sprintf("a request for %d bytes, aligned to %d, of a space of 1 MiB", size, align), r.Err, errs.NoAvailableHandle, errs.InvalidParams)
 		}
 	}
-	code(t, s.alloc(alloc.Request{Size: 1})[0].Err, errs.InvalidParams, errs.NoAvailableHandle, errs.SegmentNotFound)
-	assert.Equal(t, alloc.Stats{Size: mib, LargestFree: s.stats(1).LargestFree}, s.stats(1), "refusals change nothing")
+	s.code("a request without a candidate", s.alloc(alloc.Request{Size: 1})[0].Err, errs.InvalidParams, errs.NoAvailableHandle, errs.SegmentNotFound)
+	s.same(1, alloc.Stats{Size: mib}, s.stats(1), "refusals change nothing")
 
 	// The same space named many times is one candidate.
 	r := s.alloc(alloc.Request{Size: 4 * kib, Candidates: []alloc.SpaceID{1, 1, 1, 1}})[0]
-	require.NoError(t, r.Err)
-	assert.Equal(t, uint64(1), s.stats(1).Extents)
-	allNil(t, s.free(r.Extent))
+	s.allNil([]error{r.Err})
+	s.holds(1, 1, 4*kib, "a space that is named four times is one candidate")
+	s.allNil(s.free(r.Extent))
 
 	// Large numbers are numbers like others.
 	for id, size := range map[alloc.SpaceID]uint64{0: 16 << 40, math.MaxUint64: math.MaxUint64} {
 		var got []alloc.Extent
-		for _, n := range []uint64{1, mib, 1 << 41, 3_120_000, 1 << 42} {
+		var sum uint64
+		for _, n := range []uint64{1, mib, 1 << 41, 3_120_000, 1 << 42, 1 << 33, mib} {
 			got = append(got, s.must(id, n))
+			sum += n
 		}
-		noOverlap(t, map[alloc.SpaceID]uint64{id: size}, got)
-		assert.Equal(t, uint64(5), s.stats(id).Extents)
-		allNil(t, s.free(got...))
-		assert.Zero(t, s.stats(id).Reserved)
+		s.noOverlap(map[alloc.SpaceID]uint64{id: size}, got)
+		s.holds(id, len(got), sum, "they were allocated")
+		s.allNil(s.free(got...))
+		s.holds(id, 0, 0, "all was freed")
 	}
-	require.NoError(t, s.a.RemoveSpace(context.Background(), math.MaxUint64))
+	s.removeSpace(math.MaxUint64)
 }
 
-// testBatches works in batches of thousands.
-func testBatches(t conformance.T, f *subjects) {
-	const n, size = 4000, 16 * kib
-	s := newSubject(t, f, alloc.Space{ID: 1, Size: 2 * n * size})
-	requests := make([]alloc.Request, n)
-	for i := range requests {
-		requests[i] = alloc.Request{Size: size, Align: 4096, Candidates: []alloc.SpaceID{1}}
-	}
+// testLarge allocates more pages than 4 GiB have, so that offsets need more than 32 bits.
+func testLarge(t conformance.T, f *subjects) {
+	const n, page, size = 5000, mib, 16 << 30
+	s := newSubject(t, f, alloc.Space{ID: 1, Size: size})
 	var got []alloc.Extent
-	for _, r := range s.alloc(requests...) {
-		require.NoError(t, r.Err)
-		got = append(got, r.Extent)
+	for range n / 1000 {
+		got = append(got, s.pages(1, 1000, page, 4096)...)
 	}
-	noOverlap(t, map[alloc.SpaceID]uint64{1: 2 * n * size}, got)
-	st := s.stats(1)
-	assert.Equal(t, uint64(n), st.Extents)
-	assert.Equal(t, uint64(n*size), st.Requested)
-	allNil(t, s.free(got...))
-	for _, err := range s.free(got...) {
-		code(t, err, errs.InvalidWrite)
+	s.noOverlap(map[alloc.SpaceID]uint64{1: size}, got)
+	s.holds(1, n, n*page, "they were allocated")
+	s.allNil(s.free(got...))
+	s.holds(1, 0, 0, "all was freed")
+}
+
+// masterBatches are how many extents a master handles in one call, and what lies just beside powers of two.
+var masterBatches = []int{1, 2, 64, 65, 255, 256, 257, 1024, 4096, 4097}
+
+// testBatches works in batches of each length.
+func testBatches(t conformance.T, f *subjects) {
+	const size = 16 * kib
+	space := 2 * size * uint64(slices.Max(masterBatches))
+	s := newSubject(t, f, alloc.Space{ID: 1, Size: space})
+	for _, n := range masterBatches {
+		got := s.pages(1, n, size, 4096)
+		s.noOverlap(map[alloc.SpaceID]uint64{1: space}, got)
+		s.holds(1, n, uint64(n)*size, fmt.Sprintf("a batch of %d was allocated", n))
+		s.allNil(s.free(got...))
+		s.holds(1, 0, 0, fmt.Sprintf("a batch of %d was freed", n))
+		for i, err := range s.free(got...) {
+			s.code(fmt.Sprintf("Free of extent %d of %d, which was freed before,", i, n), err, errs.InvalidWrite)
+		}
 	}
-	assert.Zero(t, s.stats(1).Reserved)
 }
 
 // testConcurrent lets goroutines allocate and free in the same spaces while another space is added
@@ -115,7 +127,7 @@ func testConcurrent(t conformance.T, f *subjects) {
 				for _, r := range results {
 					switch {
 					case r.Err != nil:
-						code(t, r.Err, errs.NoAvailableHandle)
+						s.code("Alloc of spaces that may be full", r.Err, errs.NoAvailableHandle)
 					case r.Extent.Space != 3:
 						mine = append(mine, r.Extent)
 					}
@@ -136,8 +148,11 @@ func testConcurrent(t conformance.T, f *subjects) {
 		assert.NoError(t, s.a.RemoveSpace(context.Background(), 3))
 	}
 	wg.Wait()
-	noOverlap(t, sizes, held)
-	assert.Equal(t, uint64(len(held)), s.stats(1).Extents+s.stats(2).Extents)
-	allNil(t, s.free(held...))
-	assert.Zero(t, s.stats(1).Reserved+s.stats(2).Reserved)
+	s.noOverlap(sizes, held)
+	if n := s.stats(1).Extents + s.stats(2).Extents; n != uint64(len(held)) {
+		s.failf("Stats counts %d extents, and %d are live", n, len(held))
+	}
+	s.allNil(s.free(held...))
+	s.holds(1, 0, 0, "all was freed")
+	s.holds(2, 0, 0, "all was freed")
 }

@@ -3,12 +3,12 @@ package alloctest
 import (
 	"context"
 
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 )
 
 // model is what the contract says is live.
@@ -27,8 +27,8 @@ type model struct {
 func testModel(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
 	var next alloc.SpaceID
-	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{subject: subject{t: rt, a: s.a}, next: &next, sizes: map[alloc.SpaceID]uint64{}}
+	rig.Sequences(t, func(rt *rapid.T, seq *rig.Sequence) {
+		m := &model{subject: subject{t: seq, a: s.a, patience: s.patience}, next: &next, sizes: map[alloc.SpaceID]uint64{}}
 		defer func() {
 			for id := range m.sizes {
 				_ = s.a.RemoveSpace(context.Background(), id)
@@ -73,7 +73,7 @@ func (m *model) stepRemove(rt *rapid.T) {
 		return
 	}
 	id := rapid.SampledFrom(m.spaces()).Draw(rt, "space")
-	require.NoError(rt, m.a.RemoveSpace(context.Background(), id))
+	m.removeSpace(id)
 	delete(m.sizes, id)
 	var rest []alloc.Extent
 	for _, e := range m.live {
@@ -99,7 +99,7 @@ func (m *model) stepAlloc(rt *rapid.T) {
 			m.live = append(m.live, r.Extent)
 			continue
 		}
-		code(rt, r.Err, errs.NoAvailableHandle)
+		m.code("Alloc of spaces that may be full", r.Err, errs.NoAvailableHandle)
 	}
 	// With one request, the allocator skips only spaces that are too full.
 	last := requests[0]
@@ -109,7 +109,9 @@ func (m *model) stepAlloc(rt *rapid.T) {
 		if r.Err == nil && id == r.Extent.Space {
 			break
 		}
-		require.Less(rt, m.stats(id).LargestFree, last.Size, "space %d has enough space and was skipped", id)
+		if st := m.stats(id); st.LargestFree >= last.Size {
+			m.failf("a request for %s skipped space %d, which has %s", requestText(last), id, statsText(st))
+		}
 	}
 	if r.Err == nil {
 		m.live = append(m.live, r.Extent)
@@ -122,7 +124,7 @@ func (m *model) stepFree(rt *rapid.T) {
 	}
 	n := rapid.IntRange(1, len(m.live)).Draw(rt, "n")
 	perm := rapid.Permutation(m.live).Draw(rt, "order")
-	allNil(rt, m.free(perm[:n]...))
+	m.allNil(m.free(perm[:n]...))
 	m.freed = append([]alloc.Extent{}, perm[:min(n, 4)]...)
 	m.live = perm[n:]
 }
@@ -141,7 +143,7 @@ func (m *model) stepRefuse(rt *rapid.T) {
 	}
 	for _, e := range candidates {
 		if !live[e] && m.sizes[e.Space] > 0 {
-			code(rt, m.free(e)[0], errs.InvalidWrite)
+			m.code("Free of "+extentText(e)+", which is not live,", m.free(e)[0], errs.InvalidWrite)
 		}
 	}
 }
@@ -156,23 +158,20 @@ func (m *model) stepLargest(rt *rapid.T) {
 
 // check compares extents after every step, and the counts of one space after the other: a
 // call may go through the wire.
-func (m *model) check(rt *rapid.T) {
-	noOverlap(rt, m.sizes, m.live)
+func (m *model) check(*rapid.T) {
+	m.noOverlap(m.sizes, m.live)
 	spaces := m.spaces()
 	id := spaces[m.steps%len(spaces)]
 	m.steps++
-	var extents, requested uint64
+	extents, requested := 0, uint64(0)
 	for _, e := range m.live {
 		if e.Space == id {
 			extents++
 			requested += e.Size
 		}
 	}
-	st := m.stats(id)
-	require.Equal(rt, m.sizes[id], st.Size)
-	require.Equal(rt, extents, st.Extents)
-	require.Equal(rt, requested, st.Requested)
-	if extents == 0 {
-		require.Zero(rt, st.Reserved)
+	if st := m.stats(id); st.Size != m.sizes[id] {
+		m.failf("Stats of space %d has the size %d, and %d was added", id, st.Size, m.sizes[id])
 	}
+	m.holds(id, extents, requested, "these are live")
 }

@@ -1,10 +1,9 @@
 package alloctest
 
 import (
+	"fmt"
 	"math/rand/v2"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -18,17 +17,19 @@ func testReserve(t conformance.T, f *subjects) {
 	if low.Offset > a.Offset {
 		low, a = a, low
 	}
-	allNil(t, first.free(low))
+	first.allNil(first.free(low))
 
 	s := newSubject(t, f, space)
-	assert.Empty(t, s.reserve())
-	allNil(t, s.reserve(a))
+	s.reserve()
+	s.allNil(s.reserve(a))
 	before := s.stats(1)
 	refused := func(what string, want errs.Code, e alloc.Extent) {
-		code(t, s.reserve(e)[0], want)
-		assert.Equal(t, before, s.stats(1), "%s changes nothing", what)
+		s.code("Reserve of "+what, s.reserve(e)[0], want)
+		if now := s.stats(1); now != before {
+			s.failf("space 1 has %s after the refused Reserve of %s, and %s before", statsText(now), what, statsText(before))
+		}
 	}
-	refused("a second reservation", errs.InvalidWrite, a)
+	refused("an extent that is reserved", errs.InvalidWrite, a)
 	refused("an extent that runs into one in use", errs.InvalidWrite,
 		alloc.Extent{Space: 1, Offset: low.Offset, Size: a.Offset - low.Offset + 1})
 	refused("an extent inside one in use", errs.InvalidWrite, alloc.Extent{Space: 1, Offset: a.Offset + 32*kib, Size: 100})
@@ -39,14 +40,48 @@ func testReserve(t conformance.T, f *subjects) {
 	refused("size 0", errs.NoAvailableHandle, alloc.Extent{Space: 1, Offset: 4 * mib})
 
 	got := s.reserve(b, a)
-	require.NoError(t, got[0], "one bad extent does not spoil the batch")
-	code(t, got[1], errs.InvalidWrite)
-	assert.Equal(t, first.stats(1).Requested, s.stats(1).Requested)
-	assert.Equal(t, first.stats(1).Reserved, s.stats(1).Reserved)
-	assert.Equal(t, uint64(2), s.stats(1).Extents)
-	allNil(t, s.free(a, b))
-	code(t, s.free(a)[0], errs.InvalidWrite)
-	assert.Zero(t, s.stats(1).Extents)
+	if got[0] != nil {
+		s.failf("extent 0 of the batch is refused: %v: one that is refused does not spoil the others", got[0])
+	}
+	s.code("Reserve of an extent that is reserved", got[1], errs.InvalidWrite)
+	s.same(1, first.stats(1), s.stats(1), "the earlier allocator had the same extents")
+	s.allNil(s.free(a, b))
+	s.code("Free of an extent that was freed before", s.free(a)[0], errs.InvalidWrite)
+	s.holds(1, 0, 0, "all was freed")
+}
+
+// testReserveBatches reserves batches of each length, as a master does after a restart, and fills what is left.
+func testReserveBatches(t conformance.T, f *subjects) {
+	const size, page = 64 * mib, 16 * kib
+	s := newSubject(t, f)
+	held := newSubject(t, f, alloc.Space{ID: 1, Size: size}).pages(1, 1500, page, 0)
+	for i, n := range []int{1, 2, 255, 256, 257, 1000} {
+		id := alloc.SpaceID(i + 1)
+		s.add(id, size)
+		mine := make([]alloc.Extent, len(held))
+		for i, e := range held {
+			mine[i] = alloc.Extent{Space: id, Offset: e.Offset, Size: e.Size}
+		}
+		for batch := range slices.Chunk(mine[:min(len(mine), 3*n)], n) {
+			s.allNil(s.reserve(batch...))
+		}
+		mine = mine[:min(len(mine), 3*n)]
+		s.holds(id, len(mine), uint64(len(mine))*page, fmt.Sprintf("they were reserved in batches of %d", n))
+		for {
+			r := s.alloc(slices.Repeat([]alloc.Request{{Size: page, Candidates: []alloc.SpaceID{id}}}, 500)...)
+			for _, r := range r {
+				if r.Err == nil {
+					mine = append(mine, r.Extent)
+				}
+			}
+			if r[len(r)-1].Err != nil {
+				break
+			}
+		}
+		s.noOverlap(map[alloc.SpaceID]uint64{id: size}, mine)
+		s.allNil(s.free(mine...))
+		s.removeSpace(id)
+	}
 }
 
 // testRestart churns an allocator, reserves what is live in a new one, and lets that one
@@ -70,28 +105,26 @@ func testRestart(t conformance.T, f *subjects) {
 			}
 			rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 			drop := held[:len(held)/2]
-			allNil(t, s.free(drop...))
+			s.allNil(s.free(drop...))
 			held = append([]alloc.Extent{}, held[len(drop):]...)
 		}
-		noOverlap(t, sizes, held)
+		s.noOverlap(sizes, held)
 
 		next := newSubject(t, f, spaces...)
 		rest := held
 		for _, n := range []int{0, 1, len(rest) / 2} {
-			allNil(t, next.reserve(rest[:n]...))
+			next.allNil(next.reserve(rest[:n]...))
 			rest = rest[n:]
 		}
-		allNil(t, next.reserve(rest...))
+		next.allNil(next.reserve(rest...))
 		for id := range sizes {
-			was, is := s.stats(id), next.stats(id)
-			was.LargestFree, is.LargestFree = 0, 0
-			require.Equal(t, was, is, "round %d, space %d", round, id)
+			next.same(id, s.stats(id), next.stats(id), fmt.Sprintf("the earlier allocator had the same extents in round %d", round))
 		}
 		s = next
 	}
-	allNil(t, s.free(held...))
+	s.allNil(s.free(held...))
 	for id := range sizes {
-		assert.Zero(t, s.stats(id).Reserved)
+		s.holds(id, 0, 0, "all was freed")
 	}
 }
 

@@ -44,6 +44,9 @@ var faults = map[string][]string{
 	"size 0 accepted":                 {"alloc"},
 	"last candidate first":            {"alloc"},
 	"unknown space is full":           {"alloc", "spaces"},
+	"free ranges are not merged":      {"free space is merged"},
+	"offsets have 32 bits":            {"large spaces", "align"},
+	"each call leaves a goroutine":    {"leaks of calls"},
 	"overlap by a byte":               {"align", "alloc", "free", "reserve"},
 	"past the end":                    {"model"},
 	"double free":                     {"free", "reserve"},
@@ -55,7 +58,7 @@ var faults = map[string][]string{
 	"reserve overflows":               {"reserve"},
 	"reserve does not count":          {"reserve"},
 	"only the first extent is freed":  {"align", "alloc", "free", "reserve"},
-	"reserve ends at 20":              {"restart"},
+	"reserve ends at 20":              {"restart", "reserve in batches"},
 	"sizes overflow":                  {"hostile"},
 	"a batch ends at 3000":            {"batches"},
 	"every 300th free is lost":        {"concurrent", "batches"},
@@ -103,6 +106,10 @@ func (a *simple) Alloc(ctx context.Context, requests []alloc.Request) ([]alloc.R
 		if a.full++; a.full == 10 && a.fault == "the tenth full batch is refused" {
 			return nil, fail(errs.Internal)
 		}
+	}
+	if a.fault == "each call leaves a goroutine" {
+		end := leakEnd
+		leaked.Go(func() { <-end })
 	}
 	if a.spoiled = a.spoiled || ctx.Err() != nil; a.spoiled && a.fault == "a given up call spoils it" {
 		return nil, fail(errs.Internal)
@@ -159,6 +166,9 @@ func (s *simpleSpace) fit(id alloc.SpaceID, size, align uint64, fault string) (a
 		up := (off + align - 1) &^ (align - 1)
 		if up >= off && up <= end && (end-up >= size || (fault == "sizes overflow" && (size+4095)&^4095 <= end-up)) {
 			e := alloc.Extent{Space: id, Offset: up, Size: size}
+			if fault == "offsets have 32 bits" {
+				e.Offset &= 1<<32 - 1
+			}
 			s.live = slices.Insert(s.live, i, e)
 			s.requested += size
 			return e, true
@@ -184,6 +194,7 @@ func (a *simple) Free(_ context.Context, extents []alloc.Extent) ([]error, error
 		case at >= 0 && a.fault == "every 300th free is lost" && a.lost():
 			return nil
 		case at >= 0:
+			a.freed = true
 			s.requested -= s.live[at].Size
 			s.live = slices.Delete(s.live, at, at+1)
 			return nil
@@ -257,6 +268,9 @@ func (a *simple) Stats(_ context.Context, id alloc.SpaceID) (alloc.Stats, error)
 		st.LargestFree = max(st.LargestFree, e.Offset-min(off, e.Offset))
 		off = e.Offset + e.Size
 	}
+	if a.fault == "free ranges are not merged" && a.freed {
+		st.LargestFree /= 2
+	}
 	if a.fault == "largest free too large" {
 		st.LargestFree = s.size - s.requested
 	}
@@ -298,7 +312,7 @@ var everything = []string{"model", "concurrent", "batches", "hostile", "restart"
 
 // heavy are checks that run only for bugs that they must find: they take most of the time,
 // or look at everything.
-var heavy = append([]string{"throughput", "leaks of starts and stops"}, everything...)
+var heavy = append([]string{"throughput", "leaks of calls", "leaks of starts and stops", "free space is merged", "large spaces", "reserve in batches"}, everything...)
 
 // TestEveryRuleHasABug: a check that is added has to be shown to fail.
 func TestEveryRuleHasABug(t *testing.T) {
@@ -321,7 +335,7 @@ func TestEveryRuleHasABug(t *testing.T) {
 func TestEachRuleCanFail(t *testing.T) {
 	for fault, want := range faults {
 		t.Run(fault, func(t *testing.T) {
-			if fault == "each start leaves a goroutine" {
+			if fault == "each start leaves a goroutine" || fault == "each call leaves a goroutine" {
 				t.Cleanup(endLeaks) // Alone: what others have running is not what it leaves.
 			} else {
 				t.Parallel()

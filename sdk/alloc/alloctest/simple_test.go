@@ -15,7 +15,7 @@ const benchBatch = 256
 // faultState is the state that the faults of a simple allocator need, except those of its
 // placement.
 type faultState struct {
-	started, givenUp, spoiled bool
+	started, givenUp, spoiled, freed bool
 
 	stops, full, frees int
 }

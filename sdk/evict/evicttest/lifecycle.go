@@ -17,20 +17,23 @@ import (
 // have happened as a master would.
 func testEnded(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
+	over := func(what string, call func(context.Context)) {
+		rig.Within(t, f.patience, func() string { return what + " with a context that has ended" }, func() { call(rig.Over()) })
+	}
 	events := []evict.Event{{Op: evict.Insert, ID: 1, Size: 10}, {Op: evict.Insert, ID: 2, Size: 20}}
-	_ = s.p.Record(rig.Over(), events)
+	over("Record", func(ctx context.Context) { _ = s.p.Record(ctx, events) })
 	s.record(events...) // Known objects are accesses.
 	s.holds(2, 30, 0)
-	dst := make([]evict.Candidate, 0, 4)
-	got, err := s.p.Propose(rig.Over(), dst, 15)
-	if err != nil {
-		assert.Empty(t, got, "candidates beside an error are lost")
-	}
-	_ = s.p.Resolve(rig.Over(), []evict.Verdict{spared(1), spared(2)})
+	over("Propose", func(ctx context.Context) {
+		if got, err := s.p.Propose(ctx, make([]evict.Candidate, 0, 4), 15); err != nil {
+			assert.Empty(t, got, "candidates beside an error are lost")
+		}
+	})
+	over("Resolve", func(ctx context.Context) { _ = s.p.Resolve(ctx, []evict.Verdict{spared(1), spared(2)}) })
 	s.resolve(spared(1), spared(2))
 	s.holds(2, 30, 0)
-	_, _ = s.p.Stats(rig.Over())
-	assert.ElementsMatch(t, []evict.ID{1, 2}, s.drain(4))
+	over("Stats", func(ctx context.Context) { _, _ = s.p.Stats(ctx) })
+	s.left("the verdicts retain both", 1, 2)
 }
 
 // testKilled ends the process, and fills the next one with half of what there was.
@@ -38,18 +41,24 @@ func testKilled(t conformance.T, f *subjects) {
 	if f.kill == nil {
 		t.Skip("the policy runs in this process; needs WithKill")
 	}
+	const n, batch = 10_000, 4096
 	s := newSubject(t, f)
-	s.insert(1, 10, 20, 30, 40)
+	s.insert(n+1, 10, 20, 30, 40)
 	s.propose(1, 1)
 	require.NoError(t, f.kill(s.p, func(ctx context.Context, p evict.Policy) error {
-		return p.Record(ctx, []evict.Event{{Op: evict.Insert, ID: 2, Size: 20}, {Op: evict.Insert, ID: 7, Size: 70}})
+		subject{t: t, p: p, patience: f.patience}.replayed(n, batch)
+		return p.Record(ctx, []evict.Event{{Op: evict.Insert, ID: n + 2, Size: 20}, {Op: evict.Insert, ID: n + 7, Size: 70}})
 	}))
 	rig.Recovered(t, func() error {
 		_, err := s.p.Stats(context.Background())
 		return err
 	})
-	s.holds(2, 90, 0)
-	assert.ElementsMatch(t, []evict.ID{2, 7}, s.drain(4))
+	s.holds(n+2, 5*n+90, 0)
+	s.remove(1)
+	s.holds(n+1, 5*(n-1)+90, 0)
+	if got := s.propose(1<<63, 2*n); len(got) != n+1 {
+		s.failf("Propose of all that is ranked returns %s after a replay of %d objects", count(len(got), "victim"), n+1)
+	}
 }
 
 // testThroughput measures a fixed amount of work on 20,000 objects.

@@ -1,11 +1,13 @@
 package evicttest
 
 import (
-	"github.com/stretchr/testify/require"
+	"fmt"
+
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 )
 
 // model is what the contract says a policy knows.
@@ -23,9 +25,9 @@ type model struct {
 // removes its objects in the end.
 func testModel(t conformance.T, f *subjects) {
 	s := newSubject(t, f)
-	rapid.Check(t, func(rt *rapid.T) {
+	rig.Sequences(t, func(rt *rapid.T, seq *rig.Sequence) {
 		m := &model{
-			subject: subject{t: rt, p: s.p},
+			subject: subject{t: seq, p: s.p, patience: s.patience},
 			ranked:  map[evict.ID]uint64{}, proposed: map[evict.ID]uint64{}, spared: map[evict.ID]bool{},
 		}
 		defer m.forgetAll(s)
@@ -90,21 +92,32 @@ func (m *model) stepPropose(rt *rapid.T) {
 	got := m.propose(bytes, limit)
 	var sum uint64
 	for i, c := range got {
-		require.Less(rt, sum, bytes, "candidate %d is more than was asked for", i)
 		size, ok := m.ranked[c.ID]
-		require.True(rt, ok, "proposed %d, which is not ranked", c.ID)
-		require.Equal(rt, size, c.Size, "size of %d", c.ID)
-		if m.spared[c.ID] {
-			require.Len(rt, m.ranked, len(m.spared), "spared object %d is proposed before others", c.ID)
+		switch {
+		case sum >= bytes:
+			m.failf("Propose of %d bytes returns %s: the first %d of them are enough", bytes, listed(got, candidateText), i)
+		case !ok:
+			m.failf("Propose returns %s, which is not ranked", candidateText(c))
+		case c.Size != size:
+			m.failf("Propose returns %s, and it was inserted with %d bytes", candidateText(c), size)
+		case m.spared[c.ID] && len(m.ranked) != len(m.spared):
+			m.failf("Propose returns %s, which was retained: others come before it", candidateText(c))
 		}
 		delete(m.ranked, c.ID)
 		delete(m.spared, c.ID)
 		m.proposed[c.ID] = c.Size
 		sum += size
 	}
-	if sum < bytes && len(got) < limit {
-		require.Empty(rt, m.ranked, "proposed too little")
+	if sum < bytes && len(got) < limit && len(m.ranked) > 0 {
+		m.failf("Propose of %d bytes, at most %s, returns %s, and %s still ranked", bytes, count(limit, "victim"), listed(got, candidateText), are(len(m.ranked)))
 	}
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 object is"
+	}
+	return fmt.Sprintf("%d objects are", n)
 }
 
 func (m *model) stepResolve(rt *rapid.T) {

@@ -3,6 +3,7 @@ package evicttest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +21,10 @@ type faultState struct {
 	stops, full, calls int
 	last               evict.Candidate
 	kept, away         map[evict.ID]bool
+	prints             map[uint64]evict.ID
+	parents            map[evict.ID]evict.ID
+	batches            int
+	late               []evict.Event
 	shared             *atomic.Pointer[simple]
 }
 
@@ -57,6 +62,50 @@ func (p *simple) Stop(ctx context.Context) error {
 	p.givenUp = p.givenUp || ctx.Err() != nil
 	return nil
 }
+
+// misread is what the faults of events make of a batch.
+func (p *simple) misread(events []evict.Event) []evict.Event {
+	switch p.fault {
+	case "one fingerprint is one object":
+		return slices.DeleteFunc(slices.Clone(events), func(e evict.Event) bool {
+			_, known := p.prints[e.Fingerprint]
+			if e.Op == evict.Insert && e.Fingerprint != 0 {
+				p.prints[e.Fingerprint] = e.ID
+				return known
+			}
+			return false
+		})
+	case "a parent takes its children":
+		for _, e := range events {
+			if p.parents[e.ID] = e.Parent; e.Op == evict.Remove {
+				for child, parent := range p.parents {
+					if parent == e.ID {
+						events = append(slices.Clone(events), evict.Event{Op: evict.Remove, ID: child})
+					}
+				}
+			}
+		}
+	case "IDs have 32 bits":
+		events = slices.Clone(events)
+		for i := range events {
+			events[i].ID &= 1<<32 - 1
+		}
+	case "the third batch is lost":
+		if p.batches++; p.batches == 3 && len(events) > 1000 {
+			return nil
+		}
+	case "the caller's events are kept":
+		now := p.late
+		p.late = events
+		return now
+	case "each call leaves a goroutine":
+		end := leakEnd
+		leaked.Go(func() { <-end })
+	}
+	return events
+}
+
+var waitEnd chan struct{} // of the one test whose fault it is
 
 var (
 	leaked  sync.WaitGroup

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/sdk/conformance"
 )
 
 // Usage counts what a process holds, by what it is.
@@ -99,4 +105,55 @@ func Resident(pids ...int) (int64, error) {
 		sum += pages * int64(os.Getpagesize())
 	}
 	return sum, nil
+}
+
+// The rounds of CallLeaks.
+const (
+	leakWindows = 4
+	leakCalls   = 500
+	leakBytes   = 512 << 10 // in each window: less than 500 goroutines take
+	leakSettle  = 10 * time.Second
+)
+
+// CallLeaks returns the check of what calls leave in an object that goes on. begin starts one and returns a round of calls after which
+// the object holds as much as before. processes lists the processes of objects; nil for objects of this process.
+func CallLeaks(processes func() []int, settle time.Duration, begin func(conformance.T) func()) conformance.Case {
+	return conformance.Case{Name: "leaks of calls", Rule: "A call leaves nothing behind once it has returned: goroutines, memory, descriptors, mappings.", Run: func(t conformance.T) {
+		now := Here
+		if processes != nil {
+			now = func() Usage { u, _ := Of(processes()...); return u }
+		}
+		round := begin(t)
+		many := func() {
+			for range leakCalls {
+				round()
+			}
+		}
+		many() // Some resources are created once and kept.
+		many()
+		before, grown := now(), 0
+		first := resident(t, processes)
+		last := first
+		for range leakWindows {
+			many()
+			size := resident(t, processes)
+			if size-last >= leakBytes {
+				grown++
+			}
+			last = size
+		}
+		Released(t, now, before, leakWindows, cmp.Or(settle, leakSettle))
+		if grown >= leakWindows-1 && last-first >= leakWindows*leakBytes { // A garbage collector may give some back in between.
+			t.Fatalf("%d rounds of the same calls made the process %d KiB larger, %d at a time", leakWindows*leakCalls, (last-first)>>10, leakCalls)
+		}
+	}}
+}
+
+func resident(t conformance.T, processes func() []int) int64 {
+	if processes == nil {
+		return 0
+	}
+	n, err := Resident(processes()...)
+	require.NoError(t, err)
+	return n
 }

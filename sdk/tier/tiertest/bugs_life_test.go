@@ -13,6 +13,8 @@ import (
 func lifecycleBugs() map[string]bug {
 	return map[string]bug{
 		"the next process has no regions": {finds: finds("a killed process"), mortal: func(m *mortal) { m.forgets = true }},
+		"an end leaves halves":            {finds: finds("records after a killed process"), mortal: func(*mortal) {}, bend: halves},
+		"each call leaves a goroutine":    {finds: finds("leaks of calls"), alone: true, bend: func(b *bent) { b.submit = func(*tier.Op) { end := leakEnd; leaked.Go(func() { <-end }) } }},
 		"an end loses what is in flight":  {finds: finds("a killed process"), hangs: true, mortal: func(m *mortal) { m.loses = true }},
 		"it does not start":               {finds: finds("start and stop"), bend: func(b *bent) { b.start = func() error { return errBug } }},
 		"no version in common":            {finds: finds("manifest"), manifest: func(m *plugin.Manifest) { m.API = []uint{99} }},
@@ -109,4 +111,14 @@ func losesRest(b *bent) {
 func oneForAll() func(*reference.Config) {
 	b := reference.NewBacking(8 << 20)
 	return func(c *reference.Config) { c.Backing = b }
+}
+
+// halves leaves the end of a value out, until the next Read that is asked for it.
+func halves(b *bent) {
+	b.complete = func(o tier.Op, c *tier.Completion) bool {
+		if o.Kind == tier.Read && c.Status == tier.OK && len(o.Local[0]) == 100_003 {
+			clear(o.Local[0][50_000:])
+		}
+		return false
+	}
 }

@@ -1,6 +1,7 @@
 package tiertest_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -11,6 +12,20 @@ import (
 // spaceBugs break what Forget, Scan, Stats and Wipe promise.
 func spaceBugs() map[string]bug {
 	return map[string]bug{
+		"zeros are lost": {finds: finds("content of each kind"), bend: func(b *bent) {
+			b.complete = func(o tier.Op, c *tier.Completion) bool {
+				if o.Kind == tier.Read && c.Status == tier.OK && len(bytes.Trim(o.Local[0], "\x00")) == 0 {
+					o.Local[0][0] = 1
+				}
+				return false
+			}
+		}},
+		"a batch ends at 255": {finds: finds("batches"), bend: func(b *bent) {
+			b.scan = func(from tier.Cursor, dst []tier.Found) (int, tier.Cursor, error) {
+				n, next, err := b.Tier.Scan(context.Background(), from, dst)
+				return min(n, 255), next, err
+			}
+		}},
 		"an unknown locator is an error": {finds: finds("forget"), bend: func(b *bent) {
 			b.forget = func(at []tier.Locator) error {
 				if slices.Contains(at, tier.Locator{}) {

@@ -1,6 +1,7 @@
 package tiertest
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -18,9 +19,11 @@ func (s *subjects) cases() []conformance.Case {
 	}{
 		{"volume", "A volume has an ID, a capacity, an alignment that is a power of two, and room for its largest record; Space is at least the size.", testVolume},
 		{"content at many sizes", "What a Write keeps is what a Read returns, at any size and alignment, in one part or several, in one region or several.", testContent},
+		{"content of each kind", "Bytes are kept as they are, whatever their kind: zeros, ones, text, repeated pages, random bytes.", testKinds},
 		{"ranges", "A Read returns the bytes from its offset on, at any offset and length, and touches nothing outside its buffer.", testRanges},
 		{"the largest record", "A value of MaxRecord bytes is kept if LargestFree says that there is space.", testLargest},
 		{"verified", "A Read that is OK is verified if it covered the whole value of a record with a checksum, and only then.", testVerified},
+		{"batches", "Each operation, locator and record of a batch of any length counts: Submit, Forget and Scan lose none.", testBatches},
 		{"keys", "A key has 1 to MaxKey bytes of any value, and the caller may change its bytes after Submit.", testKeys},
 		{"another record", "A Read that names another key, version, size, checksum or place than the record has gets ObjectNotFound.", testAnother},
 		{"versions of a key", "A Write makes a new record and leaves those of the same key as they are, also that of the same version.", testVersions},
@@ -65,8 +68,9 @@ func (s *subjects) cases() []conformance.Case {
 	} {
 		out = append(out, conformance.Case{Name: c.name, Rule: c.rule, Run: func(t conformance.T) { c.run(newSubject(t, s)) }})
 	}
+	out = append(out, conformance.Case{Name: "records after a killed process", Rule: "After the process was killed, a record that Scan finds is whole: no Write was torn, none that completed before a Flush is missing, and none that was forgotten before it is back.", Run: func(t conformance.T) { testTorn(newSubject(t, s)) }})
 	var home, used memory // The same for all rounds.
-	return append(out, rig.Leaks(
+	return append(out, s.callLeaks(), rig.Leaks(
 		func(t conformance.TB) tier.Tier {
 			if home.b == nil {
 				home, used = s.memory(t, homeSize), s.memory(t, 1<<20)
@@ -75,7 +79,22 @@ func (s *subjects) cases() []conformance.Case {
 			return newSubjectWith(t, s, home).tier
 		},
 		func(t conformance.TB, x tier.Tier) {
-			u := &subject{subjects: s, t: t, tb: t, tier: x, ids: new(atomic.Uint64)}
+			u := &subject{subjects: s, t: t, tb: t, tier: x, ids: new(atomic.Uint64), known: new(sync.Map)}
 			u.use(used)
 		}, s.settle))
+}
+
+// callLeaks is the check of what calls leave behind in a tier that goes on.
+func (s *subjects) callLeaks() conformance.Case {
+	return rig.CallLeaks(s.processes, s.settle, func(t conformance.T) func() {
+		x := newSubject(t, s)
+		e := newEntry("leaks", 1, 1000)
+		return func() {
+			e.at = x.do(e.writes(x.mem))[0].At
+			x.ok(x.do(e.reads(x.mem))[0])
+			x.forget(e)
+			x.stats()
+			x.known.Clear()
+		}
+	})
 }

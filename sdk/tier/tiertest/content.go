@@ -4,42 +4,41 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
 func testVolume(s *subject) {
 	v := s.tier.Volume()
-	require.NotZero(s.t, v.ID)
-	require.NotZero(s.t, v.Align)
-	require.Zero(s.t, v.Align&(v.Align-1), "Align is %d, must be a power of two", v.Align)
-	require.GreaterOrEqual(s.t, v.MaxRecord, uint64(1<<20), "the suite writes values of 1 MiB")
-	require.GreaterOrEqual(s.t, v.Capacity, v.MaxRecord)
-	require.Equal(s.t, v, s.tier.Volume())
+	expect.NotZero(s.t, v.ID)
+	expect.NotZero(s.t, v.Align)
+	expect.Zero(s.t, v.Align&(v.Align-1), "Align is %d, must be a power of two", v.Align)
+	expect.GreaterOrEqual(s.t, v.MaxRecord, uint64(1<<20), "the suite writes values of 1 MiB")
+	expect.GreaterOrEqual(s.t, v.Capacity, v.MaxRecord)
+	expect.Equal(s.t, v, s.tier.Volume())
 	for _, size := range []int{1, 4096, 1 << 20} {
 		e := newEntry("k", 1, 1)
 		e.Size = uint64(size)
-		require.GreaterOrEqual(s.t, s.tier.Space(e.Record), e.Size)
+		expect.GreaterOrEqual(s.t, s.tier.Space(e.Record), e.Size)
 		other := e.Record
 		other.Key, other.Version, other.Summed = []byte("x"), tier.Version{Epoch: 7}, false
-		require.Equal(s.t, s.tier.Space(e.Record), s.tier.Space(other), "Space depends on the lengths only")
+		expect.Equal(s.t, s.tier.Space(e.Record), s.tier.Space(other), "Space depends on the lengths only")
 	}
 	s.counts()
 }
 
 // use does a little of everything, to find out what is left of it.
 func (s *subject) use(m memory) {
-	require.NoError(s.t, s.tier.Register(s.within(), m.region(2, 0, len(m.b))), "Register")
+	expect.NoError(s.t, s.tier.Register(s.within(), m.region(2, 0, len(m.b))), "Register")
 	mem := m.b
 	e := newEntry("used", 1, 100_000)
 	e.at = s.do(e.writes(mem))[0].At
-	require.Equal(s.t, tier.OK, s.do(e.reads(mem))[0].Status)
+	s.ok(s.do(e.reads(mem))[0])
 	s.scan(4)
 	s.forget(e)
-	require.NoError(s.t, s.tier.Flush(s.within()))
-	require.NoError(s.t, s.tier.Deregister(s.within(), 2))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 }
 
 // parts cuts memory into n parts of different lengths.
@@ -50,6 +49,32 @@ func parts(mem []byte, n int) [][]byte {
 		out, mem = append(out, mem[:cut:cut]), mem[cut:]
 	}
 	return append(out, mem)
+}
+
+// testKinds keeps values of each kind, which a tier that compresses or deduplicates could confuse.
+func testKinds(s *subject) {
+	for _, kind := range kinds {
+		for _, size := range []int{1, 4096, 100_003, 1 << 20} {
+			if uint64(size) > s.stats().LargestFree {
+				continue
+			}
+			e := newEntryOf("kind "+kind.name, uint64(size), kind.make(size))
+			c := s.do(e.writes(s.mem))[0]
+			s.ok(c, "a value of %s", kind.name)
+			e.at = c.At
+			fillWith(s.mem[:size], 0xa5)
+			s.ok(s.do(e.reads(s.mem))[0], "a value of %s", kind.name)
+			same(s.t, e.value, s.mem[:size], "a value of %s", kind.name)
+			if from := size / 2 &^ 4095; from > 0 {
+				fillWith(s.mem[:size], 0xa5)
+				o := e.reads(s.mem)
+				o.Offset, o.Local = uint64(from), [][]byte{s.mem[:size-from]}
+				s.ok(s.do(o)[0], "a value of %s", kind.name)
+				same(s.t, e.value[from:], s.mem[:size-from], "a value of %s, from byte %d on", kind.name, from)
+			}
+			s.forget(e)
+		}
+	}
 }
 
 func testContent(s *subject) {
@@ -63,7 +88,7 @@ func testContent(s *subject) {
 			mem := s.mem[at:]
 			e.at = s.do(e.writes(mem))[0].At
 			clear(mem)
-			require.Equal(s.t, tier.OK, s.do(e.reads(mem))[0].Status)
+			s.ok(s.do(e.reads(mem))[0])
 			same(s.t, e.value, mem[:size])
 			s.forget(e)
 		}
@@ -82,17 +107,17 @@ func (s *subject) scattered() {
 		rest = rest[copy(p, rest):]
 	}
 	c := s.do(tier.Op{Kind: tier.Write, Record: e.Record, Local: places})[0]
-	require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+	s.ok(c)
 	e.at = c.At
 	s.holds(e)
 	for _, p := range places {
 		clear(p)
 	}
 	c = s.do(tier.Op{Kind: tier.Read, Record: e.Record, At: e.at, Local: places})[0]
-	require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
-	require.True(s.t, c.Verified)
+	s.ok(c)
+	expect.True(s.t, c.Verified)
 	same(s.t, e.value, bytes.Join(places, nil))
-	require.NoError(s.t, s.tier.Deregister(s.within(), 2))
+	expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 }
 
 func testRanges(s *subject) {
@@ -104,11 +129,11 @@ func testRanges(s *subject) {
 			o := e.reads(s.mem)
 			o.Offset, o.Local = uint64(r[0]), parts(s.mem[at:at+r[1]], 2)
 			c := s.do(o)[0]
-			require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
-			require.False(s.t, c.Verified, "a range was verified")
+			s.ok(c)
+			expect.False(s.t, c.Verified, "a range was verified")
 			same(s.t, e.value[r[0]:r[0]+r[1]], s.mem[at:at+r[1]])
 			for _, beside := range [][]byte{s.mem[:at], s.mem[at+r[1] : size+3*4096]} {
-				require.Zero(s.t, len(bytes.Trim(beside, "\xa5")), "bytes beside the buffer were written")
+				expect.Zero(s.t, len(bytes.Trim(beside, "\xa5")), "bytes beside the buffer were written")
 			}
 		}
 	}
@@ -120,18 +145,18 @@ const largest = 256 << 20
 func testLargest(s *subject) {
 	size := s.tier.Volume().MaxRecord
 	free := s.stats().LargestFree
-	require.LessOrEqual(s.t, free, size, "LargestFree is more than MaxRecord")
-	require.NotZero(s.t, free, "an empty volume has space")
+	expect.LessOrEqual(s.t, free, size, "LargestFree is more than MaxRecord")
+	expect.NotZero(s.t, free, "an empty volume has space")
 	if free > largest {
 		s.tb.Skipf("the largest record has %d bytes; needs WithConfig with a smaller volume", free)
 	}
 	mem := s.region(2, int(free))
 	e := newEntry(string(bytes.Repeat([]byte{'k'}, tier.MaxKey)), 1, int(free))
 	c := s.do(e.writes(mem))[0]
-	require.Equal(s.t, tier.OK, c.Status, "%d bytes with the longest key: %v", free, c.Err)
+	s.ok(c, "LargestFree is %d, and there is no space for the longest key with it", free)
 	e.at = c.At
 	clear(mem)
-	require.True(s.t, s.do(e.reads(mem))[0].Verified)
+	expect.True(s.t, s.do(e.reads(mem))[0].Verified, "a Read of the whole value is verified")
 	same(s.t, e.value, mem)
 }
 
@@ -152,8 +177,8 @@ func testVerified(s *subject) {
 				r := e.reads(s.mem)
 				r.Offset, r.Local = uint64(o[0]), [][]byte{s.mem[:o[1]]}
 				c := s.do(r)[0]
-				require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
-				require.False(s.t, c.Verified, "a part was verified")
+				s.ok(c)
+				expect.False(s.t, c.Verified, "a part was verified")
 			}
 		}
 	}
@@ -173,7 +198,7 @@ func testKeys(s *subject) {
 			e.Key[j] ^= 0x55 // Those of the operation.
 		}
 		c := s.finish([]tier.Op{o}, ids, early)[0]
-		require.Equal(s.t, tier.OK, c.Status, "a key of %d bytes: %v", len(key), c.Err)
+		s.ok(c)
 		e.Key, e.at = bytes.Clone(key), c.At
 		es = append(es, e)
 	}
@@ -208,20 +233,20 @@ func testAnother(s *subject) {
 		part.Offset, part.Local = 1, [][]byte{s.mem[:100]}
 		for _, o := range []tier.Op{whole, part} {
 			c := s.do(o)[0]
-			require.NotEqual(s.t, tier.OK, c.Status, "%s was read", what)
-			require.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%s: %v", what, c.Err)
+			expect.True(s.t, c.Status != tier.OK, "a Read with %s ends with OK, and should fail with OBJECT_NOT_FOUND", what)
+			expect.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%s: %v", what, c.Err)
 		}
 	}
 	s.holds(e, other, newer)
 	unsummed := e
 	unsummed.Sum, unsummed.Summed = 0, false
-	require.Equal(s.t, tier.OK, s.do(unsummed.reads(s.mem))[0].Status, "a Read without a checksum finds a record with one")
+	s.ok(s.do(unsummed.reads(s.mem))[0], "a Read without a checksum finds a record with one")
 }
 
 func testVersions(s *subject) {
 	first, second := s.add("key", 1, 3000), s.add("key", 2, 3000)
 	again := s.add("key", 2, 3000)
-	require.NotEqual(s.t, second.at, again.at, "two records have one locator")
+	expect.NotEqual(s.t, second.at, again.at, "two records have one locator")
 	s.holds(first, second, again)
 	s.counts(first, second, again)
 	s.forget(second)
@@ -238,7 +263,7 @@ func testStale(s *subject) {
 	s.lacks(old)
 	next := newEntry(string(old.Key), old.Version.Put+1000, int(old.Size))
 	s.write(&next)
-	require.NotEqual(s.t, old.at, next.at, "a locator is used again")
+	expect.NotEqual(s.t, old.at, next.at, "a locator is used again")
 	s.lacks(old)
 	s.forget(old, old)
 	s.holds(next)
@@ -259,7 +284,7 @@ func testWrongChecksum(s *subject) {
 		e.Summed = false
 		o = e.writes(s.mem) // Without a checksum, it is not looked at.
 		c := s.do(o)[0]
-		require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+		s.ok(c)
 		s.forget(entry{at: c.At})
 	}
 	s.counts(before)

@@ -3,9 +3,11 @@ package tiertest
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
@@ -21,8 +23,32 @@ type entry struct {
 func newEntry(key string, put uint64, size int) entry {
 	value := make([]byte, size)
 	fill(value, uint64(crc32c.Sum([]byte(key)))<<20+put)
-	r := tier.Record{Key: []byte(key), Version: tier.Version{Epoch: 1, Put: put}, Size: uint64(size), Sum: crc32c.Sum(value), Summed: true}
+	return newEntryOf(key, put, value)
+}
+
+// newEntryOf makes a record of a value, with a checksum.
+func newEntryOf(key string, put uint64, value []byte) entry {
+	r := tier.Record{Key: []byte(key), Version: tier.Version{Epoch: 1, Put: put}, Size: uint64(len(value)), Sum: crc32c.Sum(value), Summed: true}
 	return entry{Record: r, value: value}
+}
+
+// kinds are the kinds of content.
+var kinds = []struct {
+	name string
+	make func(size int) []byte
+}{
+	{"zeros", func(n int) []byte { return make([]byte, n) }},
+	{"ones", func(n int) []byte { return bytes.Repeat([]byte{0xff}, n) }},
+	{"text", func(n int) []byte {
+		return bytes.Repeat([]byte("The quick brown fox jumps over the lazy dog, and goes on. "), n/58+1)[:n]
+	}},
+	{"repeated pages", func(n int) []byte {
+		page := make([]byte, 4096)
+		fill(page, 7)
+		return bytes.Repeat(page, n/len(page)+1)[:n]
+	}},
+	{"random bytes", func(n int) []byte { b := make([]byte, n); fill(b, 8); return b }},
+	{"random bytes and then zeros", func(n int) []byte { b := make([]byte, n); fill(b[:n/2+1], 9); return b }},
 }
 
 // fill writes bytes that depend on seed and on their position.
@@ -53,17 +79,25 @@ func (e entry) reads(buf []byte) tier.Op {
 	return tier.Op{Kind: tier.Read, Record: e.Record, At: e.at, Local: [][]byte{buf[:e.Size]}}
 }
 
-// same compares bytes without printing them.
-func same(t require.TestingT, want, got []byte) {
-	require.True(t, len(want) == len(got), "%d bytes, want %d", len(got), len(want))
+// same compares bytes without printing them all.
+func same(t require.TestingT, want, got []byte, about ...any) {
+	expect.Len(t, got, len(want), about...)
 	if bytes.Equal(want, got) {
 		return
 	}
+	wrong, first := 0, -1
 	for i := range want {
 		if want[i] != got[i] {
-			require.Failf(t, "wrong bytes", "from byte %d of %d on", i, len(want))
+			if wrong++; first < 0 {
+				first = i
+			}
 		}
 	}
+	what := ""
+	if len(about) > 0 {
+		what = fmt.Sprintf(about[0].(string), about[1:]...) + ": " //nolint:forcetypeassert // It is a format.
+	}
+	expect.True(t, false, "%s%d of %d bytes are wrong, the first at %d: it is %#02x, and should be %#02x", what, wrong, len(want), first, got[first], want[first])
 }
 
 func fillWith(b []byte, x byte) {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
@@ -14,7 +15,7 @@ import (
 func (s *subject) write(es ...*entry) {
 	for _, e := range es {
 		c := s.do(e.writes(s.mem))[0]
-		require.Equal(s.t, tier.OK, c.Status, "write %q: %v", e.Key, c.Err)
+		s.ok(c)
 		e.at = c.At
 	}
 }
@@ -31,8 +32,8 @@ func (s *subject) holds(es ...entry) {
 	for _, e := range es {
 		clear(s.mem[:e.Size])
 		c := s.do(e.reads(s.mem))[0]
-		require.Equal(s.t, tier.OK, c.Status, "read %q of version %v: %v", e.Key, e.Version, c.Err)
-		require.Equal(s.t, e.Summed, c.Verified, "Verified of the whole value")
+		s.ok(c)
+		expect.Equal(s.t, e.Summed, c.Verified, "Verified of the whole value")
 		same(s.t, e.value, s.mem[:e.Size])
 	}
 }
@@ -47,16 +48,16 @@ func (s *subject) lacks(es ...entry) {
 // fails requires that an operation fails with a code.
 func (s *subject) fails(code errs.Code, o tier.Op) {
 	c := s.do(o)[0]
-	require.NotEqual(s.t, tier.OK, c.Status, "%q of version %v at %v must not succeed", o.Record.Key, o.Record.Version, o.At)
-	require.Equal(s.t, code, errs.CodeOf(c.Err), "%v", c.Err)
+	expect.True(s.t, c.Status != tier.OK, "%s at %v ends with OK, and should fail with %s", s.op(c.ID), o.At, code)
+	expect.Equal(s.t, code, errs.CodeOf(c.Err), "%s ends with %s (%v): the code", s.op(c.ID), c.Status, c.Err)
 }
 
 // refuses requires that Submit accepts no operation.
 func (s *subject) refuses(what string, code errs.Code, o tier.Op) {
 	o.ID = s.ids.Add(1)
 	n, err := s.tier.Submit([]tier.Op{o})
-	require.Zero(s.t, n, "%s was accepted", what)
-	require.Equal(s.t, code, errs.CodeOf(err), "%s: %v", what, err)
+	expect.Zero(s.t, n, "%s was accepted", what)
+	expect.Equal(s.t, code, errs.CodeOf(err), "%s: %v", what, err)
 }
 
 func (s *subject) forget(es ...entry) {
@@ -64,7 +65,8 @@ func (s *subject) forget(es ...entry) {
 	for i, e := range es {
 		at[i] = e.at
 	}
-	require.NoError(s.t, s.tier.Forget(s.within(), at), "Forget")
+	s.note("Forget of %d records, the first %s", len(es), keyText(firstKey(es)))
+	expect.NoError(s.t, s.tier.Forget(s.within(), at), "Forget")
 }
 
 // scan returns all records in pages.
@@ -74,19 +76,19 @@ func (s *subject) scan(page int) []tier.Found {
 	for {
 		dst := make([]tier.Found, page)
 		n, next, err := s.tier.Scan(s.within(), at, dst)
-		require.NoError(s.t, err, "Scan")
-		require.LessOrEqual(s.t, n, page)
+		expect.NoError(s.t, err, "Scan")
+		expect.LessOrEqual(s.t, n, page)
 		if n == 0 {
 			return out
 		}
 		out, at = append(out, dst[:n]...), next
-		require.Less(s.t, len(out), 1<<20, "Scan does not end")
+		expect.Less(s.t, len(out), 1<<20, "Scan does not end")
 	}
 }
 
 func (s *subject) stats() tier.Stats {
 	st, err := s.tier.Stats(s.within())
-	require.NoError(s.t, err, "Stats")
+	expect.NoError(s.t, err, "Stats")
 	return st
 }
 
@@ -99,9 +101,9 @@ func (s *subject) counts(es ...entry) {
 		want = append(want, tier.Found{Record: e.Record, At: e.at})
 	}
 	st := s.stats()
-	require.EqualValues(s.t, len(es), st.Records, "Stats.Records")
-	require.Equal(s.t, used, st.Used, "Stats.Used is the sum of Space")
-	require.LessOrEqual(s.t, st.Used, st.Capacity)
+	expect.EqualValues(s.t, len(es), st.Records, "Stats.Records")
+	expect.Equal(s.t, used, st.Used, "Stats.Used is the sum of Space")
+	expect.LessOrEqual(s.t, st.Used, st.Capacity)
 	sameFound(s.t, want, s.scan(7))
 }
 
@@ -110,10 +112,27 @@ func sameFound(t require.TestingT, want, got []tier.Found) {
 	lines := func(fs []tier.Found) []string {
 		out := make([]string, len(fs))
 		for i, f := range fs {
-			out[i] = fmt.Sprintf("%x %v of %d bytes, checksum %v %x, at %v", f.Record.Key, f.Record.Version, f.Record.Size, f.Record.Summed, f.Record.Sum, f.At)
+			out[i] = fmt.Sprintf("%s version %d.%d of %d bytes, with a checksum: %v (%x), at %v", keyText(f.Record.Key), f.Record.Version.Epoch, f.Record.Version.Put, f.Record.Size, f.Record.Summed, f.Record.Sum, f.At)
 		}
 		slices.Sort(out)
 		return out
 	}
-	require.Equal(t, lines(want), lines(got), "the records that Scan finds")
+	a, b := lines(want), lines(got)
+	without := func(from, of []string) []string {
+		return slices.DeleteFunc(slices.Clone(from), func(x string) bool { return slices.Contains(of, x) })
+	}
+	if missing := without(a, b); len(missing) > 0 {
+		expect.True(t, false, "Scan finds %d records, and %d of %d are missing, the first %s", len(b), len(missing), len(a), missing[0])
+	}
+	if more := without(b, a); len(more) > 0 {
+		expect.True(t, false, "Scan finds %d records, and %d of them should not be there, the first %s", len(b), len(more), more[0])
+	}
+	expect.Len(t, b, len(a), "the records that Scan finds, some of them twice")
+}
+
+func firstKey(es []entry) []byte {
+	if len(es) == 0 {
+		return nil
+	}
+	return es[0].Key
 }

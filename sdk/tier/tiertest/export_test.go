@@ -4,6 +4,3 @@ import "time"
 
 // WithSettle is how long something may be left after a stop: for what leaks for certain.
 func WithSettle(d time.Duration) Option { return func(o *options) { o.settle = d } }
-
-// WithPatience bounds each wait: for what hangs for certain.
-func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }

@@ -8,10 +8,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
@@ -20,7 +19,7 @@ func testRefuses(s *subject) {
 	e := s.add("refuses", 1, 8192)
 	outside := make([]byte, 1<<20)
 	ended := s.region(2, 8192)
-	require.NoError(s.t, s.tier.Deregister(s.within(), 2))
+	expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 	tooLarge := s.tier.Volume().MaxRecord + 1
 	w, r := e.writes(s.mem), e.reads(s.mem)
 	for what, bad := range map[string]func() tier.Op{
@@ -51,15 +50,15 @@ func testRefuses(s *subject) {
 			ops[i].ID = s.ids.Add(1)
 		}
 		n, err := s.tier.Submit(ops)
-		require.Equal(s.t, 1, n, "%s: the operation before it is accepted, and none behind it", what)
-		require.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)
+		expect.Equal(s.t, 1, n, "%s: the operation before it is accepted, and none behind it", what)
+		expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)
 		c := s.finish(ops[:1], []uint64{ops[0].ID}, nil)[0]
-		require.Equal(s.t, tier.OK, c.Status, "%s harms another operation: %v", what, c.Err)
+		s.ok(c, "%s harms another operation", what)
 	}
 	s.counts(e)
 	n, err := s.tier.Submit(nil)
-	require.NoError(s.t, err)
-	require.Zero(s.t, n)
+	expect.NoError(s.t, err)
+	expect.Zero(s.t, n)
 	s.quiet()
 }
 
@@ -67,14 +66,14 @@ func testRefuses(s *subject) {
 func (s *subject) quiet() {
 	rig.Stop(s.tb, s.tier)
 	n, err := s.tier.Reap(s.within(), make([]tier.Completion, 8))
-	require.Zero(s.t, n, "completions of operations that had completed, or were refused")
-	require.ErrorIs(s.t, err, tier.ErrStopped)
+	expect.Zero(s.t, n, "completions of operations that had completed, or were refused")
+	expect.ErrorIs(s.t, err, tier.ErrStopped)
 }
 
 func testOutside(s *subject) {
 	e := s.add("outside", 1, 100)
 	fresh, err := s.f.New(s.settings(s.tb))
-	require.NoError(s.t, err)
+	expect.NoError(s.t, err)
 	rig.Stop(s.tb, s.tier)
 	mem := make([]byte, 4096)
 	for when, x := range map[string]tier.Tier{"before Start": fresh, "after Stop": s.tier} {
@@ -86,10 +85,10 @@ func testOutside(s *subject) {
 			"Submit": submit, "Forget": x.Forget(s.within(), []tier.Locator{e.at}), "Scan": scan, "Flush": x.Flush(s.within()),
 			"Wipe": x.Wipe(s.within()), "Stats": stats,
 		} {
-			require.Equal(s.t, errs.UnavailableInCurrentStatus, errs.CodeOf(err), "%s %s: %v", what, when, err)
+			expect.Equal(s.t, errs.UnavailableInCurrentStatus, errs.CodeOf(err), "%s %s: %v", what, when, err)
 		}
 	}
-	require.Error(s.t, s.tier.Start(s.within(), rig.Host{}), "a tier starts once")
+	expect.Error(s.t, s.tier.Start(s.within(), rig.Host{}), "a tier starts once")
 	rig.Stop(s.tb, fresh)
 }
 
@@ -127,7 +126,7 @@ func testOnce(s *subject) {
 	const n = 200
 	for range 5 {
 		for i, c := range s.do(s.mixed(e, n)...) {
-			require.Equal(s.t, result(i), errs.CodeOf(c.Err), "operation %d: %v", i, c.Err)
+			expect.Equal(s.t, result(i), errs.CodeOf(c.Err), "operation %d: %v", i, c.Err)
 			if c.At != (tier.Locator{}) {
 				s.forget(entry{at: c.At})
 			}
@@ -136,11 +135,11 @@ func testOnce(s *subject) {
 	// The caller picks the IDs: here each is the same.
 	for range 8 {
 		k, err := s.tier.Submit([]tier.Op{e.reads(s.mem)})
-		require.NoError(s.t, err)
-		require.Equal(s.t, 1, k)
+		expect.NoError(s.t, err)
+		expect.Equal(s.t, 1, k)
 		got := s.reap(s.within(), 64)
-		require.Len(s.t, got, 1)
-		require.Zero(s.t, got[0].ID)
+		expect.Len(s.t, got, 1)
+		expect.Zero(s.t, got[0].ID)
 	}
 	s.counts(e)
 	s.quiet()
@@ -153,11 +152,11 @@ func testTerminal(s *subject) {
 		e.Summed, e.Sum = false, 0
 		c := s.do(e.writes(s.mem))[0]
 		clear(s.mem[:e.Size])
-		require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+		s.ok(c)
 		e.at = c.At
 		got := s.mem[1<<20:]
 		c = s.do(e.reads(got))[0]
-		require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+		s.ok(c)
 		same(s.t, e.value, got[:e.Size])
 		fillWith(got[:e.Size], 0x5a)
 		s.forget(e)
@@ -174,7 +173,7 @@ func (s *subject) untouched(mem []byte) {
 
 // still requires that memory holds 0x5a.
 func (s *subject) still(mem []byte) {
-	require.Zero(s.t, len(bytes.Trim(mem, "\x5a")), "memory was written after the end of its operation")
+	expect.Zero(s.t, len(bytes.Trim(mem, "\x5a")), "memory was written after the end of its operation")
 }
 
 // most is how many operations a tier accepts at most before it is reaped.
@@ -188,22 +187,22 @@ func testBackPressure(s *subject) {
 			o := e.reads(s.mem[64*accepted:])
 			o.ID = uint64(accepted)
 			n, err := s.tier.Submit([]tier.Op{o})
-			require.NoError(s.t, err, "back-pressure is no error")
+			expect.NoError(s.t, err, "back-pressure is no error")
 			if n == 0 {
 				return
 			}
 			ops, accepted = append(ops, o), accepted+1
 		}
 	})
-	require.Less(s.t, accepted, most, "it accepts everything, although the test does not reap")
-	require.Positive(s.t, accepted)
+	expect.Less(s.t, accepted, most, "it accepts everything, although the test does not reap")
+	expect.Positive(s.t, accepted)
 	ids := make([]uint64, accepted)
 	for i := range ids {
 		ids[i] = uint64(i)
 	}
 	s.ids.Store(uint64(accepted))
 	for _, c := range s.finish(ops, ids, nil) {
-		require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+		s.ok(c)
 	}
 	s.holds(e)
 	conformance.AddFigure(s.tb, "operations before back-pressure", float64(accepted), "operations")
@@ -211,27 +210,27 @@ func testBackPressure(s *subject) {
 
 func testReap(s *subject) {
 	n, err := s.tier.Reap(s.within(), nil)
-	require.NoError(s.t, err)
-	require.Zero(s.t, n)
+	expect.NoError(s.t, err)
+	expect.Zero(s.t, n)
 	dst := make([]tier.Completion, 4)
 	n, err = s.tier.Reap(rig.Over(), dst)
-	require.Zero(s.t, n)
-	require.ErrorIs(s.t, err, context.Canceled)
+	expect.Zero(s.t, n)
+	expect.ErrorIs(s.t, err, context.Canceled)
 	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	s.ends("Reap", func() { n, err = s.tier.Reap(short, dst) })
-	require.Zero(s.t, n)
-	require.ErrorIs(s.t, err, context.DeadlineExceeded)
+	expect.Zero(s.t, n)
+	expect.ErrorIs(s.t, err, context.DeadlineExceeded)
 	e := s.add("reap", 1, 4096)
 	for i := range 50 {
 		o := e.reads(s.mem)
 		ids, early := s.submit(o)
 		n, err := s.tier.Reap(rig.Over(), dst[:1]) // It may find the completion.
 		if n > 0 {
-			require.NoError(s.t, err, "round %d", i)
+			expect.NoError(s.t, err, "round %d", i)
 			early = append(early, dst[:n]...)
 		}
-		require.Equal(s.t, tier.OK, s.finish([]tier.Op{o}, ids, early)[0].Status)
+		s.ok(s.finish([]tier.Op{o}, ids, early)[0])
 	}
 }
 
@@ -248,7 +247,7 @@ func testDeadline(s *subject) {
 	s.counts(e)
 	r := e.reads(s.mem)
 	r.Deadline = time.Now().Add(time.Hour)
-	require.Equal(s.t, tier.OK, s.do(r)[0].Status)
+	s.ok(s.do(r)[0])
 }
 
 // drained reaps until the tier is stopped, and returns how often each operation has ended.
@@ -258,10 +257,10 @@ func (s *subject) drained() map[uint64]int {
 	for {
 		n, err := s.tier.Reap(s.within(), dst)
 		if n == 0 {
-			require.True(s.t, errors.Is(err, tier.ErrStopped), "Reap after Stop: %v", err)
+			expect.True(s.t, errors.Is(err, tier.ErrStopped), "Reap after Stop: %v", err)
 			return out
 		}
-		require.NoError(s.t, err)
+		expect.NoError(s.t, err)
 		for _, c := range dst[:n] {
 			if c.Status != tier.Quarantined {
 				out[c.ID]++

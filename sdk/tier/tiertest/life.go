@@ -3,11 +3,11 @@ package tiertest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/tier"
@@ -24,11 +24,12 @@ func (s *subject) several(n int) []entry {
 
 func (s *subject) wipe() {
 	before := s.tier.Volume()
-	require.NoError(s.t, s.tier.Wipe(s.within()), "Wipe")
+	s.note("Wipe")
+	expect.NoError(s.t, s.tier.Wipe(s.within()), "Wipe")
 	after := s.tier.Volume()
-	require.Equal(s.t, before.Generation+1, after.Generation, "the generation counts the calls of Wipe")
+	expect.Equal(s.t, before.Generation+1, after.Generation, "the generation counts the calls of Wipe")
 	after.Generation--
-	require.Equal(s.t, before, after, "Wipe changes the generation only")
+	expect.Equal(s.t, before, after, "Wipe changes the generation only")
 }
 
 func testWipe(s *subject) {
@@ -46,14 +47,14 @@ func testWipe(s *subject) {
 	s.counts()
 	full := s.fillUp()
 	s.wipe()
-	require.Zero(s.t, s.stats().Used)
-	require.Len(s.t, s.fillUp(), len(full), "Wipe frees the space")
+	expect.Zero(s.t, s.stats().Used)
+	expect.Len(s.t, s.fillUp(), len(full), "Wipe frees the space")
 	s.wipe()
 	if s.has(tier.CapSurvives) {
 		v := s.tier.Volume()
 		last := s.add("last", 1, 1000)
 		next := s.reopen()
-		require.Equal(s.t, v, next.tier.Volume(), "after the next start")
+		expect.Equal(s.t, v, next.tier.Volume(), "after the next start")
 		next.lacks(es...)
 		next.lacks(again)
 		next.counts(last)
@@ -73,7 +74,7 @@ func testWipeInFlight(s *subject) {
 			if c.Status == tier.OK {
 				s.lacks(entry{Record: ops[i].Record, at: c.At})
 			} else {
-				require.Contains(s.t, []errs.Code{errs.UnavailableInCurrentStatus, errs.NoAvailableHandle}, errs.CodeOf(c.Err), "%v", c.Err)
+				expect.Among(s.t, []errs.Code{errs.UnavailableInCurrentStatus, errs.NoAvailableHandle}, errs.CodeOf(c.Err), "%v", c.Err)
 			}
 		}
 		s.counts()
@@ -81,16 +82,16 @@ func testWipeInFlight(s *subject) {
 }
 
 func testFlush(s *subject) {
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	es := s.several(5)
 	o := es[4].reads(s.mem)
 	ids, early := s.submit(o)
-	require.NoError(s.t, s.tier.Flush(s.within()))
-	require.Equal(s.t, tier.OK, s.finish([]tier.Op{o}, ids, early)[0].Status)
+	expect.NoError(s.t, s.tier.Flush(s.within()))
+	s.ok(s.finish([]tier.Op{o}, ids, early)[0])
 	s.holds(es...)
 	s.counts(es...)
 	s.forget(es[0])
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	s.counts(es[1:]...)
 }
 
@@ -107,8 +108,8 @@ func (s *subject) begin(e entry, n int) (mem []byte, accepted int) {
 		ops[i].ID = s.ids.Add(1)
 	}
 	accepted, err := s.tier.Submit(ops)
-	require.NoError(s.t, err)
-	require.Positive(s.t, accepted)
+	expect.NoError(s.t, err)
+	expect.Positive(s.t, accepted)
 	return mem, accepted
 }
 
@@ -117,17 +118,17 @@ func (s *subject) begin(e entry, n int) (mem []byte, accepted int) {
 func (s *subject) endedOnce(mem []byte, n int) {
 	fillWith(mem, 0x5a)
 	got := s.drained()
-	require.Len(s.t, got, n, "each operation that was accepted completes")
+	expect.Len(s.t, got, n, "each operation that was accepted completes")
 	for id, times := range got {
-		require.Equal(s.t, 1, times, "operation %d", id)
+		expect.Equal(s.t, 1, times, "operation %d", id)
 	}
 	s.still(mem)
 	k, err := s.tier.Reap(s.within(), make([]tier.Completion, 1))
-	require.Zero(s.t, k)
-	require.ErrorIs(s.t, err, tier.ErrStopped)
+	expect.Zero(s.t, k)
+	expect.ErrorIs(s.t, err, tier.ErrStopped)
 	n, err = s.tier.Submit([]tier.Op{{Kind: tier.Read}})
-	require.Zero(s.t, n)
-	require.Equal(s.t, errs.UnavailableInCurrentStatus, errs.CodeOf(err))
+	expect.Zero(s.t, n)
+	expect.Equal(s.t, errs.UnavailableInCurrentStatus, errs.CodeOf(err))
 }
 
 func testStopInFlight(s *subject) {
@@ -136,7 +137,7 @@ func testStopInFlight(s *subject) {
 	reaper.Go(func() { _, reaped = s.tier.Reap(context.Background(), make([]tier.Completion, 1)) })
 	rig.Stop(s.tb, s.tier)
 	s.ends("Reap", reaper.Wait)
-	require.ErrorIs(s.t, reaped, tier.ErrStopped)
+	expect.ErrorIs(s.t, reaped, tier.ErrStopped)
 
 	s = newSubject(s.tb, s.subjects)
 	mem, n := s.begin(s.add("stop", 1, 20_000), 100)
@@ -173,26 +174,26 @@ func testSurvives(s *subject) {
 	s.forget(es[7], es[8])
 	gone := es[7:9:9]
 	es = append(append([]entry{}, es[:7]...), es[9:]...)
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	v, order := s.tier.Volume(), s.scan(5)
 	for range 2 {
 		s = s.reopen()
-		require.Equal(s.t, v, s.tier.Volume(), "it is the same volume")
-		require.Equal(s.t, order, s.scan(5), "Scan finds the same")
+		expect.Equal(s.t, v, s.tier.Volume(), "it is the same volume")
+		expect.Equal(s.t, order, s.scan(5), "Scan finds the same")
 		s.counts(es...)
 		s.holds(es...)
 		s.lacks(gone...)
 	}
 	s.forget(es[0])
 	more := s.add("more", 9, 7000)
-	require.NotContains(s.t, locators(append(es, gone...)), more.at, "a locator is used again")
+	expect.False(s.t, slices.Contains(locators(append(es, gone...)), more.at), "a locator is used again")
 	s.holds(append(es[1:], more)...)
 	es = append(es[1:], more)
 	s = s.reopen() // A Stop loses nothing, also without Flush.
 	s.counts(es...)
 	s.holds(es...)
 	if s.config != nil {
-		require.NotEqual(s.t, v.ID, newSubject(s.tb, s.subjects).tier.Volume().ID, "another volume has another ID")
+		expect.NotEqual(s.t, v.ID, newSubject(s.tb, s.subjects).tier.Volume().ID, "another volume has another ID")
 	}
 }
 
@@ -209,9 +210,9 @@ func testVolatile(s *subject) {
 		s.tb.Skip("the tier has the capability survives")
 	}
 	es := s.several(3)
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	next := s.reopen()
-	require.NotEqual(s.t, s.tier.Volume().ID, next.tier.Volume().ID)
+	expect.NotEqual(s.t, s.tier.Volume().ID, next.tier.Volume().ID)
 	next.counts()
 	next.lacks(es...)
 	next.several(3)
@@ -220,9 +221,9 @@ func testVolatile(s *subject) {
 func testShared(s *subject) {
 	s.needs(tier.CapShared)
 	other := open(s.tb, s.subjects, s.cfg, s.memory(s.tb, homeSize))
-	require.Equal(s.t, s.tier.Volume(), other.tier.Volume())
+	expect.Equal(s.t, s.tier.Volume(), other.tier.Volume())
 	es := s.several(5)
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	other.holds(es...)
 	s.forget(es[0])
 	other.lacks(es[0])
@@ -233,7 +234,7 @@ func testIndependent(s *subject) {
 		s.tb.Skip("the defaults are one volume; needs WithConfig")
 	}
 	other := newSubject(s.tb, s.subjects)
-	require.NotEqual(s.t, s.tier.Volume().ID, other.tier.Volume().ID)
+	expect.NotEqual(s.t, s.tier.Volume().ID, other.tier.Volume().ID)
 	es := s.several(5)
 	other.counts()
 	other.lacks(es...)
@@ -250,7 +251,7 @@ func testEnded(s *subject) {
 	over := rig.Over()
 	r := s.more(4096).region(2, 0, 4096)
 	if s.tier.Register(over, r) != nil {
-		require.NoError(s.t, s.tier.Register(s.within(), r), "Register again")
+		expect.NoError(s.t, s.tier.Register(s.within(), r), "Register again")
 	}
 	es := s.several(6)
 	_ = s.tier.Forget(over, []tier.Locator{es[0].at, es[1].at})
@@ -258,7 +259,7 @@ func testEnded(s *subject) {
 	es = es[2:]
 	dst := make([]tier.Found, 2)
 	if n, _, err := s.tier.Scan(over, tier.Cursor{}, dst); err != nil {
-		require.Zero(s.t, n)
+		expect.Zero(s.t, n)
 	}
 	_, _ = s.tier.Stats(over)
 	_ = s.tier.Flush(over)
@@ -267,15 +268,15 @@ func testEnded(s *subject) {
 	before := s.tier.Volume().Generation
 	if err := s.tier.Wipe(over); err == nil {
 		es = nil
-		require.Equal(s.t, before+1, s.tier.Volume().Generation)
+		expect.Equal(s.t, before+1, s.tier.Volume().Generation)
 	} else {
 		s.wipe()
 		es = nil
 	}
 	s.counts(es...)
 	if s.tier.Deregister(over, 2) != nil {
-		require.NoError(s.t, s.tier.Deregister(s.within(), 2), "Deregister again")
+		expect.NoError(s.t, s.tier.Deregister(s.within(), 2), "Deregister again")
 	}
-	require.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), 2)))
+	expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), 2)))
 	s.several(3)
 }

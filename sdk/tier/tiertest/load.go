@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -191,7 +190,7 @@ func testThroughput(s *subject) {
 	}
 	rate("written in values of 64 KiB, 16 at once", 4, func() {
 		for i, c := range s.do(ops...) {
-			require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+			s.ok(c)
 			es[i].at = c.At
 		}
 		s.forget(es...)
@@ -202,7 +201,7 @@ func testThroughput(s *subject) {
 	}
 	rate("read in values of 64 KiB, 16 at once", 16, func() {
 		for _, c := range s.do(ops...) {
-			require.Equal(s.t, tier.OK, c.Status, "%v", c.Err)
+			s.ok(c)
 		}
 	})
 }

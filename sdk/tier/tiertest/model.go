@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
@@ -22,11 +23,11 @@ type model struct {
 // testModel runs random sequences against the tier and the model side by side. One volume serves all
 // sequences; each wipes it in the end.
 func testModel(s *subject) {
-	rapid.Check(asTB(s.tb), func(rt *rapid.T) {
-		m := &model{subject: s.reporting(rt)}
+	rig.Sequences(s.tb, func(rt *rapid.T, seq *rig.Sequence) {
+		m := &model{subject: s.reporting(seq)}
 		steps := map[string]func(*rapid.T){
 			"write": m.stepWrite, "read": m.stepRead, "read another": m.stepAnother, "read what is gone": m.stepGone,
-			"forget": m.stepForget, "flush": func(*rapid.T) { require.NoError(rt, m.tier.Flush(m.within())) },
+			"forget": m.stepForget, "flush": func(*rapid.T) { expect.NoError(m.t, m.tier.Flush(m.within()), "Flush") },
 			"wipe": m.stepWipe, "": func(*rapid.T) { m.counts(m.there...) },
 		}
 		if s.has(tier.CapSurvives) {
@@ -69,13 +70,13 @@ func (m *model) stepWrite(rt *rapid.T) {
 	}
 	for i, c := range m.do(ops...) {
 		if ops[i].Record.Sum != es[i].Sum {
-			require.Equal(rt, errs.ChecksumMismatch, errs.CodeOf(c.Err), "%v", c.Err)
+			expect.Equal(m.t, errs.ChecksumMismatch, errs.CodeOf(c.Err), "%v", c.Err)
 			continue
 		}
 		if errs.Is(c.Err, errs.NoAvailableHandle) {
 			continue
 		}
-		require.Equal(rt, tier.OK, c.Status, "%v", c.Err)
+		m.ok(c)
 		es[i].at = c.At
 		m.there = append(m.there, es[i])
 	}
@@ -101,9 +102,9 @@ func (m *model) stepRead(rt *rapid.T) {
 	o.Offset, o.Local = uint64(from), parts(m.mem[at:at+n], rapid.IntRange(1, 4).Draw(rt, "parts"))
 	o.Urgent = rapid.Bool().Draw(rt, "urgent")
 	c := m.do(o)[0]
-	require.Equal(rt, tier.OK, c.Status, "%v", c.Err)
-	require.Equal(rt, e.Summed && n == int(e.Size), c.Verified)
-	same(rt, e.value[from:from+n], m.mem[at:at+n])
+	m.ok(c)
+	expect.Equal(m.t, e.Summed && n == int(e.Size), c.Verified)
+	same(m.t, e.value[from:from+n], m.mem[at:at+n])
 }
 
 func (m *model) stepAnother(rt *rapid.T) {
@@ -156,8 +157,5 @@ func (m *model) stepReopen(rt *rapid.T) {
 	}
 	v := m.tier.Volume()
 	m.subject = m.reopen()
-	require.Equal(rt, v, m.tier.Volume())
+	expect.Equal(m.t, v, m.tier.Volume())
 }
-
-// asTB is what rapid reports to.
-func asTB(t conformance.TB) rapid.TB { return t }

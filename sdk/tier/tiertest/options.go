@@ -13,13 +13,15 @@ import (
 type Option func(*options)
 
 type options struct {
-	config   func(conformance.TB) plugin.Config
-	storage  func(conformance.TB, plugin.Config) Storage
-	shared   func(conformance.TB, int) ([]byte, int)
-	kill     func(tier.Tier) error
-	without  map[string]string
-	settle   time.Duration // of rig.Released
-	patience time.Duration
+	config  func(conformance.TB) plugin.Config
+	storage func(conformance.TB, plugin.Config) Storage
+	shared  func(conformance.TB, int) ([]byte, int)
+	kill    func(tier.Tier) error
+
+	processes func() []int
+	without   map[string]string
+	settle    time.Duration // of rig.Released
+	patience  time.Duration
 }
 
 // WithConfig makes each tier of the suite from config(t), the configuration of a new, empty volume
@@ -63,6 +65,14 @@ func WithSharedMemory(shared func(t conformance.TB, size int) (mem []byte, fd in
 
 // SealedMemory is shared memory for WithSharedMemory: a sealed memory file.
 func SealedMemory(t conformance.TB, size int) (mem []byte, fd int) { return rig.SealedMemory(t, size) }
+
+// WithProcesses lets the suite count what the processes of tiers hold. list returns the IDs of those that run.
+func WithProcesses(list func() []int) Option {
+	return func(o *options) { o.processes = list }
+}
+
+// WithPatience bounds each call and each wait for a completion. Only a tier that hangs reaches the default, 30 s.
+func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
 
 // WithKill lets the suite end the process of a tier, as a crash would. kill returns once the process is
 // gone. Its supervisor starts the next one.

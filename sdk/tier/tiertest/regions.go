@@ -3,9 +3,8 @@ package tiertest
 import (
 	"fmt"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
@@ -13,7 +12,7 @@ import (
 func testRegister(s *subject) {
 	m := s.more(3 * 8192)
 	mem, middle := m.b, m.region(2, 8192, 2*8192)
-	require.NoError(s.t, s.tier.Register(s.within(), middle))
+	expect.NoError(s.t, s.tier.Register(s.within(), middle))
 	for what, r := range map[string]tier.Region{
 		"an ID in use":        {ID: 2, Mem: make([]byte, 4096)},
 		"the ID 0":            {ID: 0, Mem: make([]byte, 4096)},
@@ -27,13 +26,13 @@ func testRegister(s *subject) {
 	} {
 		r.FD = m.fd
 		err := s.tier.Register(s.within(), r)
-		require.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)
+		expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)
 	}
-	require.NoError(s.t, s.tier.Register(s.within(), m.region(3, 0, 8192)))
-	require.NoError(s.t, s.tier.Register(s.within(), m.region(^tier.RegionID(0), 2*8192, 3*8192)))
+	expect.NoError(s.t, s.tier.Register(s.within(), m.region(3, 0, 8192)))
+	expect.NoError(s.t, s.tier.Register(s.within(), m.region(^tier.RegionID(0), 2*8192, 3*8192)))
 	e := s.add("register", 1, 8192)
 	for i := range 3 {
-		require.Equal(s.t, tier.OK, s.do(e.reads(mem[i*8192:]))[0].Status)
+		s.ok(s.do(e.reads(mem[i*8192:]))[0])
 		same(s.t, e.value, mem[i*8192:(i+1)*8192])
 	}
 	o := e.reads(s.mem)
@@ -45,11 +44,11 @@ func testDeregister(s *subject) {
 	e := s.add("deregister", 1, 4096)
 	mem := s.region(2, 4096)
 	for range 3 {
-		require.Equal(s.t, tier.OK, s.do(e.reads(mem))[0].Status)
-		require.NoError(s.t, s.tier.Deregister(s.within(), 2))
+		s.ok(s.do(e.reads(mem))[0])
+		expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 		s.refuses("memory of a region that ended", errs.InvalidParams, e.reads(mem))
 		for _, id := range []tier.RegionID{2, 0, 99} {
-			require.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), id)), "the unknown ID %d", id)
+			expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), id)), "the unknown ID %d", id)
 		}
 		mem = s.region(2, 4096) // The ID is free.
 	}
@@ -76,7 +75,7 @@ func testDeregisterInFlight(s *subject) {
 			ops = append(ops, w.writes(buf))
 		}
 		ids, early := s.submit(ops...)
-		s.ends("Deregister", func() { require.NoError(s.t, s.tier.Deregister(s.within(), 2)) })
+		s.ends("Deregister", func() { expect.NoError(s.t, s.tier.Deregister(s.within(), 2)) })
 		fillWith(mem, 0x5a)
 		for i, c := range s.finish(ops, ids, early) {
 			if c.Status != tier.OK || i%3 > 0 {
@@ -105,12 +104,12 @@ func testDeregisterEnded(s *subject) {
 		err := s.tier.Deregister(rig.Over(), 2)
 		s.refuses("memory of a region that ends", errs.InvalidParams, e.reads(mem))
 		if err != nil {
-			require.Error(s.t, s.tier.Register(s.within(), s.more(512).region(2, 0, 512)), "the ID is in use until the region has ended")
-			require.NoError(s.t, s.tier.Deregister(s.within(), 2), "Deregister again")
+			expect.Error(s.t, s.tier.Register(s.within(), s.more(512).region(2, 0, 512)), "the ID is in use until the region has ended")
+			expect.NoError(s.t, s.tier.Deregister(s.within(), 2), "Deregister again")
 		}
 		fillWith(mem, 0x5a)
 		s.finish(ops, ids, early)
 		s.untouched(mem)
-		require.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), 2)))
+		expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(s.tier.Deregister(s.within(), 2)))
 	}
 }

@@ -2,13 +2,14 @@ package tiertest
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/tier"
@@ -47,6 +48,8 @@ type subject struct {
 	mem  []byte // of the region home
 	home memory
 	ids  *atomic.Uint64
+	// known has the operations that were submitted, by ID, for failures.
+	known *sync.Map
 }
 
 // memory is what regions are made of.
@@ -77,14 +80,14 @@ func newSubject(tb conformance.TB, f *subjects) *subject {
 func newSubjectWith(tb conformance.TB, f *subjects, home memory) *subject {
 	tb.Helper()
 	cfg := f.settings(tb)
-	require.NoError(tb, cfg.Validate())
+	expect.NoError(tb, cfg.Validate())
 	s := open(tb, f, cfg, home)
 	if f.config == nil {
 		if !f.begun.Load() {
-			require.Zero(tb, s.stats().Records, "the volume has records, which the suite would destroy; give it an empty one")
+			expect.Zero(tb, s.stats().Records, "the volume has records, which the suite would destroy; give it an empty one")
 			f.begun.Store(true)
 		}
-		require.NoError(tb, s.tier.Wipe(s.within()), "Wipe")
+		expect.NoError(tb, s.tier.Wipe(s.within()), "Wipe")
 	}
 	return s
 }
@@ -94,17 +97,18 @@ func open(tb conformance.TB, f *subjects, cfg plugin.Config, home memory) *subje
 	tb.Helper()
 	x, err := f.f.New(cfg)
 	x = rig.Start(tb, x, err)
-	s := &subject{subjects: f, t: tb, tb: tb, cfg: cfg, tier: x, mem: home.b, home: home, ids: new(atomic.Uint64)}
-	require.NoError(tb, x.Register(s.within(), home.region(homeID, 0, homeSize)), "Register")
+	s := &subject{subjects: f, t: tb, tb: tb, cfg: cfg, tier: x, mem: home.b, home: home, ids: new(atomic.Uint64), known: new(sync.Map)}
+	expect.NoError(tb, x.Register(s.within(), home.region(homeID, 0, homeSize)), "Register")
 	return s
 }
 
 // reopen stops the tier and starts the next one with the same volume.
 func (s *subject) reopen() *subject {
+	s.note("Stop and Start")
 	rig.Stop(s.tb, s.tier)
 	next := open(s.tb, s.subjects, s.cfg, s.home)
 	next.t = s.t
-	next.ids = s.ids
+	next.ids, next.known = s.ids, s.known
 	return next
 }
 
@@ -125,23 +129,13 @@ func (s *subject) within() context.Context {
 
 func (s *subject) region(id tier.RegionID, size int) []byte {
 	m := s.more(size)
-	require.NoError(s.t, s.tier.Register(s.within(), m.region(id, 0, size)), "Register")
+	expect.NoError(s.t, s.tier.Register(s.within(), m.region(id, 0, size)), "Register")
 	return m.b
 }
 
 // ends requires that f returns, within the suite's patience.
 func (s *subject) ends(what string, f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(s.patience):
-		assert.Failf(s.t, "it does not return", "%s", what)
-		s.tb.FailNow()
-	}
+	rig.Within(s.t, s.patience, func() string { return what }, f)
 }
 
 // soon returns a context that ends soon, for calls that cannot succeed.

@@ -3,9 +3,8 @@ package tiertest
 import (
 	"fmt"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
@@ -21,20 +20,20 @@ func (s *subject) fillUp() []entry {
 		e := newEntry(fmt.Sprintf("full-%04d", len(out)), 1, size)
 		c := s.do(e.writes(s.mem))[0]
 		if c.Status != tier.OK {
-			require.Equal(s.t, errs.NoAvailableHandle, errs.CodeOf(c.Err), "%v", c.Err)
+			expect.Equal(s.t, errs.NoAvailableHandle, errs.CodeOf(c.Err), "%v", c.Err)
 			return out
 		}
 		e.at = c.At
 		out = append(out, e)
-		require.LessOrEqual(s.t, uint64(len(out))*s.tier.Space(e.Record), v.Capacity, "it keeps more than its capacity")
+		expect.LessOrEqual(s.t, uint64(len(out))*s.tier.Space(e.Record), v.Capacity, "it keeps more than its capacity")
 	}
 }
 
 func testFull(s *subject) {
 	es := s.fillUp()
 	st := s.stats()
-	require.Greater(s.t, st.Used, st.Capacity/4*3, "a quarter of the capacity cannot be used")
-	require.Less(s.t, st.LargestFree, es[0].Size, "there is space for a record that was refused")
+	expect.Greater(s.t, st.Used, st.Capacity/4*3, "a quarter of the capacity cannot be used")
+	expect.Less(s.t, st.LargestFree, es[0].Size, "there is space for a record that was refused")
 	s.counts(es...)
 	s.holds(es...) // None of them lies where another does.
 	s.forget(es[3])
@@ -43,9 +42,9 @@ func testFull(s *subject) {
 	s.holds(back, es[2], es[4])
 	s.lacks(es[3])
 	s.forget(append(es, back)...)
-	require.Zero(s.t, s.stats().Used)
+	expect.Zero(s.t, s.stats().Used)
 	again := s.fillUp()
-	require.Len(s.t, again, len(es), "space was lost")
+	expect.Len(s.t, again, len(es), "space was lost")
 	s.holds(again...)
 }
 
@@ -94,12 +93,12 @@ func testForgetReading(s *subject) {
 			if c.Status == tier.OK {
 				same(s.t, victim.value, mem[i*size:(i+1)*size])
 			} else {
-				require.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%v", c.Err)
+				expect.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%v", c.Err)
 			}
 		}
 		s.lacks(victim)
 		if next.at = out[n].At; out[n].Status != tier.OK {
-			require.Equal(s.t, errs.NoAvailableHandle, errs.CodeOf(out[n].Err), "%v", out[n].Err)
+			expect.Equal(s.t, errs.NoAvailableHandle, errs.CodeOf(out[n].Err), "%v", out[n].Err)
 			s.write(&next) // No Read is in flight any more.
 		}
 		s.holds(next)
@@ -111,15 +110,15 @@ func testForgetReading(s *subject) {
 func testStats(s *subject) {
 	v := s.tier.Volume()
 	st := s.stats()
-	require.Equal(s.t, v.Capacity, st.Capacity)
-	require.Zero(s.t, st.Used+st.Records+st.ReadErrors+st.WriteErrors+st.Damaged)
+	expect.Equal(s.t, v.Capacity, st.Capacity)
+	expect.Zero(s.t, st.Used+st.Records+st.ReadErrors+st.WriteErrors+st.Damaged)
 	var es []entry
 	for i, size := range []int{1, 4000, 4096, 4097, 100_000} {
 		es = append(es, s.add(fmt.Sprint(i), 1, size))
 		s.counts(es...)
 	}
 	before := s.stats()
-	require.Zero(s.t, before.Oldest, "nothing is in flight")
+	expect.Zero(s.t, before.Oldest, "nothing is in flight")
 	for range 3 {
 		wrong := es[0]
 		wrong.Version.Put++
@@ -127,8 +126,8 @@ func testStats(s *subject) {
 	}
 	s.holds(es...)
 	after := s.stats()
-	require.Equal(s.t, before.Damaged+3, after.Damaged, "Damaged counts reads that found no record")
-	require.Zero(s.t, after.ReadErrors+after.WriteErrors, "the storage failed nothing")
+	expect.Equal(s.t, before.Damaged+3, after.Damaged, "Damaged counts reads that found no record")
+	expect.Zero(s.t, after.ReadErrors+after.WriteErrors, "the storage failed nothing")
 	s.forget(es...)
 	s.counts()
 }
@@ -147,7 +146,7 @@ func testScan(s *subject) {
 		got := s.scan(page)
 		sameFound(s.t, want, got)
 		for i := range got {
-			require.Equal(s.t, want[i].At, got[i].At, "those that were written last come first")
+			expect.Equal(s.t, want[i].At, got[i].At, "those that were written last come first")
 			for j := range got[i].Record.Key {
 				got[i].Record.Key[j] = 0
 			}
@@ -156,16 +155,16 @@ func testScan(s *subject) {
 	}
 	dst := make([]tier.Found, 5)
 	n, at, err := s.tier.Scan(s.within(), tier.Cursor{}, dst)
-	require.NoError(s.t, err)
-	require.Positive(s.t, n)
+	expect.NoError(s.t, err)
+	expect.Positive(s.t, n)
 	for range 2 { // A cursor can be used again.
 		k, _, err := s.tier.Scan(s.within(), at, dst[:1])
-		require.NoError(s.t, err)
-		require.Equal(s.t, 1, k)
-		require.Equal(s.t, want[n].At, dst[0].At)
+		expect.NoError(s.t, err)
+		expect.Equal(s.t, 1, k)
+		expect.Equal(s.t, want[n].At, dst[0].At)
 	}
 	_, _, err = s.tier.Scan(s.within(), tier.Cursor{}, nil)
-	require.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "Scan with an empty dst: %v", err)
+	expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "Scan with an empty dst: %v", err)
 }
 
 func testScanChanges(s *subject) {
@@ -183,12 +182,12 @@ func testScanChanges(s *subject) {
 	seen := map[tier.Locator]bool{}
 	for i := 0; ; i++ {
 		n, next, err := s.tier.Scan(s.within(), at, dst)
-		require.NoError(s.t, err)
+		expect.NoError(s.t, err)
 		if n == 0 {
 			break
 		}
 		for _, f := range dst[:n] {
-			require.False(s.t, seen[f.At], "found twice")
+			expect.False(s.t, seen[f.At], "found twice")
 			seen[f.At] = true
 		}
 		at = next
@@ -198,6 +197,6 @@ func testScanChanges(s *subject) {
 		}
 	}
 	for l := range stay {
-		require.True(s.t, seen[l], "a record that was there all the time is missing")
+		expect.True(s.t, seen[l], "a record that was there all the time is missing")
 	}
 }

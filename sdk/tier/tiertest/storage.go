@@ -3,9 +3,8 @@ package tiertest
 import (
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/expect"
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
@@ -27,12 +26,12 @@ func testDamage(s *subject) {
 	for _, size := range []int{512, 4096, 100_003} {
 		e, beside := s.add("damaged", uint64(size), size), s.add("beside", uint64(size), size)
 		s.holds(e)
-		require.True(s.t, disk.Damage(e.value), "there is no record of %d bytes to damage", size)
+		expect.True(s.t, disk.Damage(e.value), "there is no record of %d bytes to damage", size)
 		before := s.stats().Damaged
 		c := s.do(e.reads(s.mem))[0]
-		require.NotEqual(s.t, tier.OK, c.Status, "damaged bytes were read")
-		require.Contains(s.t, []errs.Code{errs.ChecksumMismatch, errs.ObjectNotFound}, errs.CodeOf(c.Err), "%v", c.Err)
-		require.Equal(s.t, before+1, s.stats().Damaged)
+		expect.True(s.t, c.Status != tier.OK, "a bit of the record was flipped, and %s ends with OK", s.op(c.ID))
+		expect.Among(s.t, []errs.Code{errs.ChecksumMismatch, errs.ObjectNotFound}, errs.CodeOf(c.Err), "%v", c.Err)
+		expect.Equal(s.t, before+1, s.stats().Damaged)
 		s.holds(beside)
 		s.forget(e)
 	}
@@ -44,12 +43,12 @@ func testStorageFails(s *subject) {
 	repair := disk.Fail()
 	s.tb.Cleanup(repair)
 	s.fails(errs.FileReadFail, e.reads(s.mem))
-	require.EqualValues(s.t, 1, s.stats().ReadErrors)
+	expect.EqualValues(s.t, 1, s.stats().ReadErrors)
 	s.fails(errs.FileWriteFail, newEntry("fails too", 1, 50_000).writes(s.mem))
 	st := s.stats()
-	require.EqualValues(s.t, 1, st.ReadErrors)
-	require.EqualValues(s.t, 1, st.WriteErrors)
-	require.EqualValues(s.t, 1, st.Records, "a Write that failed leaves no record")
+	expect.EqualValues(s.t, 1, st.ReadErrors)
+	expect.EqualValues(s.t, 1, st.WriteErrors)
+	expect.EqualValues(s.t, 1, st.Records, "a Write that failed leaves no record")
 	repair()
 }
 
@@ -66,8 +65,8 @@ func (s *subject) hung(e entry, mem []byte, limit time.Duration) (ops []tier.Op,
 	}
 	s.ends("Submit", func() {
 		n, err := s.tier.Submit(ops)
-		require.NoError(s.t, err)
-		require.Equal(s.t, len(ops), n)
+		expect.NoError(s.t, err)
+		expect.Equal(s.t, len(ops), n)
 	})
 	return ops, ids
 }
@@ -81,13 +80,13 @@ func testStorageHangs(s *subject) {
 	s.tb.Cleanup(resume)
 	ops, ids := s.hung(e, mem, 100*time.Millisecond)
 	for ctx := s.within(); s.stats().Oldest == 0; {
-		require.NoError(s.t, ctx.Err(), "Oldest is zero although operations are at the storage")
+		expect.NoError(s.t, ctx.Err(), "Oldest is zero although operations are at the storage")
 		time.Sleep(time.Millisecond)
 	}
 	first := map[uint64]tier.Completion{}
 	for len(first) < len(ops) {
 		for _, c := range s.reap(s.within(), 64) {
-			require.NotContains(s.t, first, c.ID, "it is Returned although the storage hangs")
+			expect.False(s.t, first[c.ID].Status != 0, "it is Returned although the storage hangs")
 			first[c.ID] = c
 		}
 	}
@@ -95,14 +94,14 @@ func testStorageHangs(s *subject) {
 	for i, id := range ids {
 		c := first[id]
 		wellFormed(s.t, ops[i], c)
-		require.Equal(s.t, errs.RPCTimeout, errs.CodeOf(c.Err), "%v", c.Err)
+		expect.Equal(s.t, errs.RPCTimeout, errs.CodeOf(c.Err), "%v", c.Err)
 		if quarantined = quarantined || c.Status == tier.Quarantined; c.Status == tier.Failed {
 			fillWith(mem[i*size:(i+1)*size], 0x5a) // The tier has proved that it is free.
 		}
 	}
 	s.deregistersLate(quarantined, resume)
 	owed := s.returns(first)
-	require.Empty(s.t, owed, "no Returned after Quarantined")
+	expect.Empty(s.t, owed, "no Returned after Quarantined")
 	fillWith(mem, 0x5a)
 	s.untouched(mem)
 	s.holds(e)
@@ -115,11 +114,11 @@ func (s *subject) deregistersLate(quarantined bool, resume func()) {
 	defer cancel()
 	err := s.tier.Deregister(ctx, 2)
 	if quarantined {
-		require.Error(s.t, err, "Deregister returned although the storage may touch the memory")
+		expect.Error(s.t, err, "Deregister returned although the storage may touch the memory")
 	}
 	resume()
 	if err != nil {
-		require.NoError(s.t, s.tier.Deregister(s.within(), 2))
+		expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 	}
 }
 
@@ -133,9 +132,9 @@ func (s *subject) returns(first map[uint64]tier.Completion) (owed map[uint64]boo
 	}
 	for len(owed) > 0 {
 		for _, c := range s.reap(s.within(), 64) {
-			require.True(s.t, owed[c.ID], "operation %d was not quarantined", c.ID)
-			require.Equal(s.t, tier.Returned, c.Status)
-			require.NoError(s.t, c.Err)
+			expect.True(s.t, owed[c.ID], "operation %d was not quarantined", c.ID)
+			expect.Equal(s.t, tier.Returned, c.Status)
+			expect.NoError(s.t, c.Err)
 			delete(owed, c.ID)
 		}
 	}
@@ -159,18 +158,18 @@ func testCrash(s *subject) {
 	disk := s.beneath(func(d Storage) bool { return d.Crash != nil })
 	s.needs(tier.CapSurvives)
 	wiped := s.several(5)
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	s.wipe()
 	kept, gone := s.several(8), s.add("gone", 1, 5000)
 	s.forget(gone)
-	require.NoError(s.t, s.tier.Flush(s.within()))
+	expect.NoError(s.t, s.tier.Flush(s.within()))
 	forgotten := kept[0]
 	s.forget(forgotten) // It may be found again.
 	late := s.add("late", 1, 5000)
 	v := s.tier.Volume()
 	disk.Crash()
 	next := open(s.tb, s.subjects, s.cfg, s.home)
-	require.Equal(s.t, v, next.tier.Volume())
+	expect.Equal(s.t, v, next.tier.Volume())
 	next.holds(kept[1:]...)
 	next.lacks(gone)
 	next.lacks(wiped...)
@@ -179,7 +178,7 @@ func testCrash(s *subject) {
 		if c.Status == tier.OK {
 			same(s.t, e.value, next.mem[:e.Size])
 		} else {
-			require.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%v", c.Err)
+			expect.Equal(s.t, errs.ObjectNotFound, errs.CodeOf(c.Err), "%v", c.Err)
 		}
 	}
 	next.several(3)

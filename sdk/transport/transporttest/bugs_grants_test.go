@@ -60,6 +60,6 @@ func grantBugs() map[string]bug {
 			if code := errs.CodeOf(c.Err); code == errs.IllegalClient || code == errs.LeaseExpired {
 				c.Err = errs.WithClass(errs.ClassTransientPeer, "transfer", errs.New(code, "", "try again"))
 			}
-		}), finds: found, says: "does not contain"},
+		}), finds: found, says: "fail with class permanent"},
 	}
 }

@@ -89,7 +89,7 @@ func guardBugs() map[string]bug {
 					c.Err = errs.WithClass(errs.ClassTransientPath, "transfer", errs.New(errs.TransferFail, "", "try again"))
 				}
 			})(b)
-		}, finds: []string{"a guarded region"}, says: "does not contain"},
+		}, finds: []string{"a guarded region"}, says: "fail with class permanent"},
 		"a write that was cut does not end": {bend: guarding(func(g *bentGuard) {
 			cut := new(atomic.Bool)
 			g.begin = func(offset, size uint64, by transport.Writer) transport.WriteID {

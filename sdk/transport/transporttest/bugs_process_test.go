@@ -146,7 +146,7 @@ func withProcesses(fault string, finds ...string) bug {
 func processBugs() map[string]bug {
 	out := map[string]bug{}
 	for fault, says := range map[string]string{
-		"a kill loses completions":                   "completed after the process was killed",
+		"a kill loses completions":                   "completions are missing",
 		"a kill repeats completions":                 "completed twice",
 		"a kill leaves completions without a reason": "a failure carries a code and a class",
 		"keys are not renewed":                       "renews its keys",

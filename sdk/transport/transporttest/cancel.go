@@ -52,7 +52,7 @@ func (s *suite) endedContexts(t conformance.T) {
 	n, err := p.Submit(ops)
 	require.NoError(t, err)
 	_ = p.Close(over())
-	closedWith(t, p, n)
+	closedWith(t, p, ops[:n]...)
 	require.NoError(t, p.Close(within(t)))
 
 	_ = client.Stop(over())
@@ -64,29 +64,21 @@ func (s *suite) endedContexts(t conformance.T) {
 	require.NoError(t, third.Stop(within(t)))
 }
 
-// closedWith requires of a closed path that n operations complete, each once, and then no more.
-func closedWith(t conformance.TB, p transport.Path, n int) {
+// closedWith requires of a closed path that the operations complete, each once, and then no more.
+func closedWith(t conformance.TB, p transport.Path, ops ...transport.Op) {
 	got, err := p.Submit([]transport.Op{{ID: 1000, Kind: transport.Read}})
 	require.Zero(t, got)
 	require.ErrorIs(t, err, transport.ErrPathClosed)
-	completes(t, p, n)
+	completes(t, p, ops...)
 	_, err = p.Reap(within(t), make([]transport.Completion, 1))
 	require.ErrorIs(t, err, transport.ErrPathClosed)
 }
 
-// completes reaps n operations.
-func completes(t conformance.TB, p transport.Path, n int) {
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 5)
-	for len(seen) < n {
-		got, err := p.Reap(within(t), dst)
-		require.NoError(t, err, "%d of %d accepted operations completed", len(seen), n)
-		for _, c := range dst[:got] {
-			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
-			seen[c.ID] = true
-			wellFormed(t, c)
-		}
-	}
+// completes reaps the operations, which were accepted.
+func completes(t conformance.TB, p transport.Path, ops ...transport.Op) map[uint64]transport.Completion {
+	l := ledger{}
+	l.accept(ops)
+	return l.drain(t, p)
 }
 
 // endedDeregister: the region is closed to peers whether the call fails or not.
@@ -102,7 +94,7 @@ func (s *suite) endedDeregister(t conformance.T) {
 		c := do(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0]})[2]
 		return c.Class() == errs.ClassTransientPeer || c.Class() == errs.ClassPermanent
 	}
-	require.Eventually(t, closed, patience, time.Millisecond, "the region is still open to peers")
+	require.Eventually(t, closed, conformance.Patience(t), time.Millisecond, "the region is still open to peers")
 	clear(buf)
 	fails(t, p, transport.Op{ID: 3, Kind: transport.Write, Local: buf, Remote: ids[0]}, errs.ClassTransientPeer, errs.ClassPermanent, errs.ClassTransientPath)
 	require.Equal(t, before, mem)
@@ -127,11 +119,11 @@ func (s *suite) stopEndsPaths(t conformance.T) {
 	got, err := p.Submit(ops[:1])
 	require.Zero(t, got)
 	require.Error(t, err, "a path of a stopped transport accepts nothing")
-	completes(t, p, n)
+	completes(t, p, ops[:n]...)
 	_, err = p.Reap(within(t), make([]transport.Completion, 1))
 	require.ErrorIs(t, err, transport.ErrPathClosed, "all completions of a stopped transport's path have been reaped")
 	require.NoError(t, p.Close(within(t)))
-	closedWith(t, p, 0)
+	closedWith(t, p)
 }
 
 // reapGivenUp calls Reap with contexts that end during the call.
@@ -141,31 +133,19 @@ func (s *suite) reapGivenUp(t conformance.T) {
 	_, key := s.register(t, server, 1, 4096, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, 4096)
-	seen := make([]bool, rounds)
+	l := ledger{}
 	dst := make([]transport.Completion, 2)
-	take := func(n int) int {
-		for _, c := range dst[:n] {
-			require.Less(t, c.ID, uint64(rounds))
-			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
-			seen[c.ID] = true
-			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
-		}
-		return n
-	}
-	accepted, reaped := 0, 0
-	for accepted < rounds {
-		n, err := p.Submit([]transport.Op{{ID: uint64(accepted), Kind: transport.Read, Local: buf[accepted*8:][:8], Remote: ids[0]}})
+	for i := 0; i < rounds; {
+		o := transport.Op{ID: uint64(i), Kind: transport.Read, Local: buf[i*8:][:8], Remote: ids[0]}
+		n, err := p.Submit([]transport.Op{o})
 		require.NoError(t, err)
-		accepted += n
+		l.accept([]transport.Op{o}[:n])
+		i += n
 		ctx, cancel := context.WithCancel(context.Background())
 		go cancel()
 		n, err = p.Reap(ctx, dst)
 		require.True(t, n > 0 || ended(err), "Reap returned %d and %v", n, err)
-		reaped += take(n)
+		l.reap(t, dst[:n], nil)
 	}
-	for reaped < accepted {
-		n, err := p.Reap(within(t), dst)
-		require.NoError(t, err, "%d of %d completions are missing", accepted-reaped, accepted)
-		reaped += take(n)
-	}
+	l.drain(t, p)
 }

@@ -81,19 +81,29 @@ func (s *suite) deadlinePast(t conformance.T) {
 	buf := s.local(t, client, 1, 64)
 	fails(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(-time.Second)}, errs.ClassTransientPath)
 	require.True(t, zero(buf), "no byte moves")
-	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(patience)})
+	must(t, p, transport.Op{ID: 2, Kind: transport.Read, Local: buf, Remote: ids[0], Deadline: time.Now().Add(conformance.Patience(t))})
 }
 
 // frozenPeer: operations end at their deadlines and Close returns although the peer does not
 // answer.
 func (s *suite) frozenPeer(t conformance.T) {
-	if s.frozen == nil {
-		t.Skip("needs WithFrozen")
+	var p transport.Path
+	var ids []transport.RemoteID
+	var buf []byte
+	switch {
+	case s.frozen != nil:
+		server, client := s.start(t), s.start(t)
+		_, key := s.register(t, server, 1, 4<<20, transport.AccessRemote)
+		p, ids = dialAt(t, client, s.frozen(t, server.Endpoint()), key)
+		buf = s.local(t, client, 1, 4<<20)
+	case s.freeze != nil && s.processes != nil:
+		h := s.haltable(t, 4<<20)
+		p, ids = dial(t, h.client, h.server, h.key)
+		buf = s.local(t, h.client, 1, 4<<20)
+		h.halt()
+	default:
+		t.Skip("needs WithFrozen, or WithFreeze and WithProcesses")
 	}
-	server, client := s.start(t), s.start(t)
-	_, key := s.register(t, server, 1, 4<<20, transport.AccessRemote)
-	p, ids := dialAt(t, client, s.frozen(t, server.Endpoint()), key)
-	buf := s.local(t, client, 1, 4<<20)
 	got := do(t, p,
 		soon(transport.Op{ID: 1, Kind: transport.Read, Local: buf[:2<<20], Remote: ids[0]}),
 		soon(transport.Op{ID: 2, Kind: transport.Write, Local: buf[2<<20:], Remote: ids[0]}))

@@ -14,23 +14,16 @@ import (
 
 // fairness fills one path until it pushes back, reaps nothing, and uses others.
 func (s *suite) fairness(t conformance.T) {
-	const size, span, most, rounds = 16 << 10, 16 << 20, 1 << 20, 20
+	const size, span, rounds = 16 << 10, 16 << 20, 20
 	server, client, other := s.start(t), s.start(t), s.start(t)
 	_, key := s.registerBlank(t, server, 1, span)
 	mem, mine := s.register(t, server, 2, size, transport.AccessRemote)
 	stuck, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
-	accepted := 0
-	for ; accepted < most; accepted++ {
-		n, err := stuck.Submit([]transport.Op{{
-			ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(accepted * size % span),
-		}})
-		require.NoError(t, err)
-		if n == 0 {
-			break
-		}
-	}
-	require.Less(t, accepted, most, "a path that is not reaped must stop accepting")
+	l := ledger{}
+	fillUp(t, stuck, &l, func(i int) transport.Op {
+		return transport.Op{ID: uint64(i), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(i * size % span)}
+	})
 	for i, from := range []transport.Transport{client, other, server} {
 		p, ids := dial(t, from, server, mine)
 		own := s.local(t, from, transport.RegionID(50+i), size)
@@ -40,17 +33,7 @@ func (s *suite) fairness(t conformance.T) {
 			require.True(t, bytes.Equal(own, mem))
 		}
 	}
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 100)
-	for len(seen) < accepted {
-		n, err := stuck.Reap(within(t), dst)
-		require.NoError(t, err)
-		for _, c := range dst[:n] {
-			require.False(t, seen[c.ID])
-			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
-			seen[c.ID] = true
-		}
-	}
+	allOK(t, l.drain(t, stuck))
 }
 
 // exactlyOnceShared lets some goroutines submit to one path and others reap from it.

@@ -15,35 +15,46 @@ import (
 // backPressure submits without reaping: at some point Submit returns a short count without an
 // error, and it accepts more after Reap.
 func (s *suite) backPressure(t conformance.T) {
-	const size, span, most = 16 << 10, 64 << 20, 1 << 20
+	const size, span = 16 << 10, 64 << 20
 	server, client := s.start(t), s.start(t)
 	_, key := s.registerBlank(t, server, 1, span)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
-	accepted := 0
-	for ; accepted < most; accepted++ {
-		n, err := p.Submit([]transport.Op{{
-			ID: uint64(accepted), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(accepted * size % span),
-		}})
-		require.NoError(t, err)
-		if n == 0 {
-			break
-		}
-	}
-	require.Less(t, accepted, most, "a path that is not reaped must stop accepting")
-	require.Positive(t, accepted)
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 100)
-	for len(seen) < accepted {
-		n, err := p.Reap(within(t), dst)
-		require.NoError(t, err)
-		for _, c := range dst[:n] {
-			require.False(t, seen[c.ID])
-			require.Equal(t, transport.OK, c.Status, "%v", c.Err)
-			seen[c.ID] = true
-		}
-	}
+	l := ledger{}
+	fillUp(t, p, &l, func(i int) transport.Op {
+		return transport.Op{ID: uint64(i), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(i * size % span)}
+	})
+	allOK(t, l.drain(t, p))
 	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]})
+}
+
+// fillUp submits without reaping until a path accepts no more.
+func fillUp(t conformance.TB, p transport.Path, l *ledger, op func(i int) transport.Op) {
+	const most = 1 << 20
+	for i := range most {
+		o := op(i)
+		n, err := p.Submit([]transport.Op{o})
+		if err != nil {
+			t.Fatalf("Submit of %s with %d operations not reaped: %v; a full path returns a short count without an error", opText(o), i, err)
+		}
+		if n == 0 {
+			if i == 0 {
+				t.Fatalf("Submit accepts no operation of a path on which nothing is in flight")
+			}
+			return
+		}
+		l.accept([]transport.Op{o})
+	}
+	t.Fatalf("the path accepted %d operations of which none was reaped; a path that is not reaped must stop accepting", most)
+}
+
+// allOK requires completions to be OK.
+func allOK(t conformance.TB, done map[uint64]transport.Completion) {
+	for id, c := range done {
+		if c.Status != transport.OK {
+			t.Fatalf("operation %d is %s; it must be OK", id, endText(c))
+		}
+	}
 }
 
 // exactlyOnce is a state machine over one path. The model holds the operations that were accepted
@@ -64,21 +75,24 @@ func (s *suite) exactlyOnce(t conformance.T) {
 		denied, err := p.Import(context.Background(), hidden)
 		require.NoError(t, err)
 
-		type expect struct{ failed bool }
+		type expect struct {
+			failed bool
+			op     transport.Op
+		}
 		model := map[uint64]expect{}
-		next, closed := uint64(0), false
+		next, accepted, closed := uint64(0), 0, false
 		take := func(rt *rapid.T, c transport.Completion) {
 			e, ok := model[c.ID]
 			if !ok {
-				rt.Fatalf("operation %d completed, which is not in flight", c.ID)
+				rt.Fatalf("a completion came for operation %d, which is not in flight", c.ID)
 			}
 			delete(model, c.ID)
 			wellFormed(t, c)
 			if e.failed && c.Status == transport.OK {
-				rt.Fatalf("operation %d had to fail", c.ID)
+				rt.Fatalf("%s is OK; the region is not open to peers, so it must fail", opText(e.op))
 			}
 			if !closed && !e.failed && c.Status != transport.OK {
-				rt.Fatalf("operation %d: %v", c.ID, c.Err)
+				rt.Fatalf("%s is %s; it must be OK", opText(e.op), endText(c))
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -101,7 +115,8 @@ func (s *suite) exactlyOnce(t conformance.T) {
 					rt.Fatalf("submit: %v", err)
 				}
 				for _, o := range ops[:n] {
-					model[o.ID] = expect{failed: o.Remote == denied && len(o.Local) > 0}
+					model[o.ID] = expect{o.Remote == denied && len(o.Local) > 0, o}
+					accepted++
 				}
 			},
 			"reap": func(rt *rapid.T) {
@@ -109,7 +124,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 					return
 				}
 				dst := make([]transport.Completion, rapid.IntRange(1, 30).Draw(rt, "cap"))
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
 				defer cancel()
 				n, err := p.Reap(ctx, dst)
 				require.NoError(t, err)
@@ -129,7 +144,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 		closed = true
 		dst := make([]transport.Completion, 7)
 		for {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
 			n, err := p.Reap(ctx, dst)
 			cancel()
 			for _, c := range dst[:n] {
@@ -142,7 +157,11 @@ func (s *suite) exactlyOnce(t conformance.T) {
 			}
 		}
 		if len(model) != 0 {
-			rt.Fatalf("%d accepted operations never completed", len(model))
+			open := map[uint64]transport.Op{}
+			for id, e := range model {
+				open[id] = e.op
+			}
+			rt.Fatalf("after Close and Reap: %s", missingText(open, accepted))
 		}
 	})
 }
@@ -163,7 +182,7 @@ func (s *suite) reapWaits(t conformance.T) {
 	select {
 	case err := <-result:
 		require.True(t, ended(err), "Reap of a path with nothing in flight returned %v", err)
-	case <-time.After(patience):
+	case <-time.After(conformance.Patience(t)):
 		require.Fail(t, "Reap does not end with its context")
 	}
 	n, err := p.Reap(within(t), nil)
@@ -232,22 +251,11 @@ func (s *suite) closeInFlight(t conformance.T) {
 	n, err := p.Submit(ops)
 	require.NoError(t, err)
 	require.NoError(t, p.Close(within(t)))
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 5)
-	for {
-		got, err := p.Reap(within(t), dst)
-		if err != nil {
-			require.ErrorIs(t, err, transport.ErrPathClosed)
-			break
-		}
-		for _, c := range dst[:got] {
-			require.False(t, seen[c.ID])
-			seen[c.ID] = true
-			wellFormed(t, c)
-			if c.Status != transport.OK {
-				require.Equal(t, errs.ClassTransientPath, c.Class(), "%v", c.Err)
-			}
+	for id, c := range completes(t, p, ops[:n]...) {
+		if c.Status != transport.OK && c.Class() != errs.ClassTransientPath {
+			t.Fatalf("operation %d, in flight at Close, is %s; Close fails operations with class transient-path", id, endText(c))
 		}
 	}
-	require.Len(t, seen, n)
+	_, err = p.Reap(within(t), make([]transport.Completion, 1))
+	require.ErrorIs(t, err, transport.ErrPathClosed)
 }

@@ -138,7 +138,7 @@ func (s *suite) grants(t conformance.T) {
 		copy(before, mem)
 		// The peer may run in another process, which hears of it soon.
 		soon := func(o transport.Op, status transport.Status, says string) {
-			require.Eventually(t, func() bool { return do(t, p, o)[1].Status == status }, patience, time.Millisecond, says)
+			require.Eventually(t, func() bool { return do(t, p, o)[1].Status == status }, conformance.Patience(t), time.Millisecond, says)
 			copy(before, mem)
 		}
 		soon(op(kind, from, to, part(kind)), transport.OK, "a grant of the new master counts")

@@ -61,7 +61,7 @@ func (g *gate) idle(t conformance.T) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.begun > 0 && len(g.open) == 0
-	}, patience, time.Millisecond, "each write that began ends once")
+	}, conformance.Patience(t), time.Millisecond, "each write that began ends once")
 }
 
 // guarded registers zeros with a gate.
@@ -130,7 +130,7 @@ func (s *suite) guardCuts(t conformance.T) {
 	do(t, p, write) // However it ends.
 	g.idle(t)
 	g.set(0, size, false)
-	require.Eventually(t, func() bool { return do(t, p, write)[1].Status == transport.OK }, patience, time.Millisecond, "what was cut works again")
+	require.Eventually(t, func() bool { return do(t, p, write)[1].Status == transport.OK }, conformance.Patience(t), time.Millisecond, "what was cut works again")
 	require.Equal(t, buf, mem)
 	g.idle(t)
 }

@@ -42,7 +42,7 @@ func (s *suite) polls(t conformance.T) {
 		}()
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(conformance.Patience(t)):
 			require.Fail(t, "Poll did not return")
 		}
 	}
@@ -89,7 +89,7 @@ func (s *suite) polls(t conformance.T) {
 	stop.Store(true)
 	others.Wait()
 	require.NoError(t, p.Close(within(t)))
-	closedWith(t, p, 0)
+	closedWith(t, p)
 	returns()
 	require.Zero(t, late.Load(), "stop is not called after Poll returned")
 }
@@ -139,7 +139,7 @@ func (s *suite) delivers(t conformance.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		if i%3 != 0 {
-			require.Eventually(t, func() bool { return took() == before+1 }, patience, 10*time.Microsecond, "the completion is delivered")
+			require.Eventually(t, func() bool { return took() == before+1 }, conformance.Patience(t), 10*time.Microsecond, "the completion is delivered")
 			continue
 		}
 		n, err = p.Reap(within(t), dst)
@@ -148,7 +148,7 @@ func (s *suite) delivers(t conformance.T) {
 		reaped[dst[0].ID]++
 	}
 	require.NoError(t, p.Close(within(t)))
-	closedWith(t, p, 0)
+	closedWith(t, p)
 	require.Equal(t, count/3, refused)
 	for i := range uint64(count) {
 		require.Equal(t, 1, delivered[i]+reaped[i], "completions of %d", i)

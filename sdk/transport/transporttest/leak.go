@@ -1,6 +1,10 @@
 package transporttest
 
 import (
+	"context"
+	"runtime"
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
@@ -56,7 +60,10 @@ func (s *suite) leakRunning(t conformance.T) {
 	}
 	resident := func() int64 {
 		if s.processes == nil {
-			return 0
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc) //nolint:gosec // Far below.
 		}
 		n, err := rig.Resident(s.processes()...)
 		require.NoError(t, err)
@@ -70,10 +77,66 @@ func (s *suite) leakRunning(t conformance.T) {
 		round()
 	}
 	rig.Released(t, s.holds, before, leakRounds, s.settle)
+	grown := resident() - size
+	s.noMoreMemory(t, resident, round)
 	if s.processes != nil {
-		grown := resident() - size
+		s.noMoreGoroutines(t, round, server, client)
 		conformance.AddFigure(t, "memory the processes grew by in 10 rounds of 1 MiB", float64(grown)/(1<<20), "MiB")
 	}
+}
+
+// noMoreMemory fails if the processes grow in each of several batches of rounds: what a garbage collector has not freed yet does not grow for long.
+func (s *suite) noMoreMemory(t conformance.T, resident func() int64, round func()) {
+	const most, batches = leakRounds * leakSize, 4
+	last := resident()
+	for range batches {
+		for range leakRounds {
+			round()
+		}
+		now := resident()
+		if now-last < most {
+			return
+		}
+		last = now
+	}
+	t.Fatalf("memory grows by more than %d MiB in each %d rounds of Dial and Close, Register and Deregister", most>>20, leakRounds)
+}
+
+// counting is a transport in a process of its own that tells the number of goroutines there; 0 where there are none.
+type counting interface {
+	Goroutines(ctx context.Context) (uint64, error)
+}
+
+// goroutines returns the number of goroutines of the processes of transports.
+func (s *suite) goroutines(t conformance.TB, of ...transport.Transport) (sum uint64) {
+	for _, tr := range of {
+		if c, ok := transport.As[counting](tr); ok {
+			n, err := c.Goroutines(within(t))
+			require.NoError(t, err)
+			sum += n
+		}
+	}
+	return sum
+}
+
+// noMoreGoroutines requires that the goroutines of processes do not grow by one in two rounds.
+func (s *suite) noMoreGoroutines(t conformance.TB, round func(), of ...transport.Transport) {
+	const rounds = 3 * leakRounds
+	settle := s.settle
+	if settle == 0 {
+		settle = conformance.Patience(t)
+	}
+	before := s.goroutines(t, of...)
+	for range rounds {
+		round()
+	}
+	var now uint64
+	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if now = s.goroutines(t, of...); now < before+rounds/2 {
+			return
+		}
+	}
+	t.Fatalf("the processes of the transport have %d goroutines after %d rounds of Dial and Close, Register and Deregister; they had %d before", now, rounds, before)
 }
 
 // leakStopped counts over rounds of starts and stops of transports, which stop with open paths and

@@ -1,13 +1,16 @@
 package transporttest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"sync"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
@@ -22,6 +25,37 @@ func (s *suite) manifest(t conformance.T) {
 	require.NotSame(t, s.f.DefaultConfig(), s.f.DefaultConfig())
 	_, err = s.f.New(&strangeConfig{})
 	require.Error(t, err, "a configuration of another plugin")
+}
+
+// schema holds the schema of the manifest against what the transport accepts.
+func (s *suite) schema(t conformance.T) {
+	try := s.configure
+	if try == nil {
+		try = func(settings map[string]any) error {
+			base, err := json.Marshal(s.settings())
+			if err != nil {
+				return err
+			}
+			cfg := s.f.DefaultConfig()
+			for _, text := range []any{json.RawMessage(base), settings} {
+				raw, err := json.Marshal(text)
+				if err != nil {
+					return err
+				}
+				dec := json.NewDecoder(bytes.NewReader(raw))
+				dec.DisallowUnknownFields()
+				if err := dec.Decode(cfg); err != nil {
+					return err
+				}
+			}
+			if err := cfg.Validate(); err != nil {
+				return err
+			}
+			_, err = s.f.New(cfg)
+			return err
+		}
+	}
+	rig.Settings(t, s.f.Manifest(), try)
 }
 
 type strangeConfig struct{}

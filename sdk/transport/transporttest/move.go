@@ -18,7 +18,15 @@ func (s *suite) content(t conformance.T) {
 	const size = 2<<20 + 77
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	p, ids := dial(t, client, server, key)
-	buf := s.local(t, client, 1, size+64)
+	s.contentFrom(t, p, ids[0], mem, s.local(t, client, 1, size+64))
+	if s.shared != nil { // A host does not divide operations on this memory.
+		s.contentFrom(t, p, ids[0], mem, s.localShared(t, client, 2, size+64))
+	}
+}
+
+// contentFrom moves bytes between mem, a region of a peer, and local memory that is larger by 64 bytes.
+func (s *suite) contentFrom(t conformance.T, p transport.Path, id transport.RemoteID, mem, buf []byte) {
+	size := len(mem)
 	want, noise := bytes.Clone(mem), make([]byte, size+1000)
 	fill(noise, 99)
 	for i, n := range []int{1, 2, 63, 64, 65, 4095, 4096, 4097, 65536, 1<<20 - 1, 1 << 20, 1<<20 + 1, size} {
@@ -28,14 +36,14 @@ func (s *suite) content(t conformance.T) {
 			}
 			got := buf[i : i+n] // At every alignment.
 			clear(buf)
-			must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: got, Remote: ids[0], Offset: uint64(at)})
-			require.True(t, bytes.Equal(mem[at:at+n], got), "read %d at %d", n, at)
+			must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: got, Remote: id, Offset: uint64(at)})
+			require.True(t, bytes.Equal(mem[at:at+n], got), "a read of %d bytes at %d must store the bytes of the peer", n, at)
 			require.True(t, zero(buf[:i]) && zero(buf[i+n:]), "read %d at %d wrote outside its buffer", n, at)
 
 			copy(got, noise[at%1000:])
 			copy(want[at:], got)
-			must(t, p, transport.Op{ID: 2, Kind: transport.Write, Local: got, Remote: ids[0], Offset: uint64(at)})
-			require.True(t, bytes.Equal(want, mem), "write %d at %d", n, at)
+			must(t, p, transport.Op{ID: 2, Kind: transport.Write, Local: got, Remote: id, Offset: uint64(at)})
+			require.True(t, bytes.Equal(want, mem), "a write of %d bytes at %d must store them in the peer's memory and change nothing else", n, at)
 		}
 	}
 }

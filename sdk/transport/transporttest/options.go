@@ -24,6 +24,8 @@ type options struct {
 	shared     func(conformance.TB, int) ([]byte, int)
 	processes  func() []int
 	kill       func(pid int) error
+	freeze     func(pid int) (thaw func() error, err error)
+	configure  func(map[string]any) error
 	settle     time.Duration // of rig.Released
 	security   security.Settings
 }
@@ -92,6 +94,21 @@ func WithProcesses(processes func() []int) Option {
 func WithKill(kill func(pid int) error) Option {
 	return func(o *options) { o.kill = kill }
 }
+
+// WithFreeze lets the suite stop such a process for a moment, as a machine that hangs would, and let it go on. This
+// option needs WithProcesses. FreezeProcess is such a function.
+func WithFreeze(freeze func(pid int) (thaw func() error, err error)) Option {
+	return func(o *options) { o.freeze = freeze }
+}
+
+// WithSettings lets the suite try settings of the manifest: configure makes a transport from the settings of the suite
+// with the given ones over them, and frees it. Without this option, the suite decodes them over its own configuration.
+func WithSettings(configure func(settings map[string]any) error) Option {
+	return func(o *options) { o.configure = configure }
+}
+
+// FreezeProcess stops a process by SIGSTOP, and returns when all of its threads have stopped.
+func FreezeProcess(pid int) (thaw func() error, err error) { return rig.Freeze(pid) }
 
 // Run checks the transports that f makes, each check as a subtest of t.
 func Run(t *testing.T, f transport.Factory, opts ...Option) {

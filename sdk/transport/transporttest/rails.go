@@ -174,5 +174,5 @@ func waitRail(t conformance.T, r transport.Railed, id transport.RailID, up bool)
 			}
 		}
 		return false
-	}, patience, time.Millisecond, "rail %d never became up=%v", id, up)
+	}, conformance.Patience(t), time.Millisecond, "rail %d never became up=%v", id, up)
 }

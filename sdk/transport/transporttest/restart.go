@@ -88,17 +88,7 @@ func (s *suite) killed(t conformance.T) {
 	n, err := p.Submit(ops)
 	require.NoError(t, err)
 	require.NoError(t, s.kill(clientPID))
-	seen := map[uint64]bool{}
-	dst := make([]transport.Completion, 8)
-	for len(seen) < n {
-		got, err := p.Reap(within(t), dst)
-		require.NoError(t, err, "%d of %d operations completed after the process was killed", len(seen), n)
-		for _, c := range dst[:got] {
-			require.False(t, seen[c.ID], "operation %d completed twice", c.ID)
-			seen[c.ID] = true
-			wellFormed(t, c)
-		}
-	}
+	completes(t, p, ops[:n]...)
 	rig.Recovered(t, func() error { return try(t, p, ops[0]) })
 	must(t, p, ops...)
 	require.True(t, bytes.Equal(buf, mem))
@@ -126,6 +116,67 @@ func (s *suite) killed(t conformance.T) {
 		return try(t, q, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: id})
 	})
 	require.True(t, bytes.Equal(buf, mem), "the region is the same memory as before")
+}
+
+// restartedByKill kills the process of a peer, which its supervisor starts again with the same regions, and uses the
+// keys of the killed one.
+func (s *suite) restartedByKill(t conformance.T) {
+	const size = 256
+	server, pid := s.startProcess(t)
+	client := s.start(t)
+	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
+	old := server.Endpoint()
+	p, ids := dial(t, client, server, key)
+	buf := s.local(t, client, 1, size)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: ids[0]})
+	require.NoError(t, s.kill(pid))
+	q := s.again(t, server, client, old, buf)
+	fill(mem, 4711)
+	before := bytes.Clone(mem)
+	fill(buf, 5)
+	for i := range 3 { // The first ones may learn only that the connection has failed.
+		o := soon(transport.Op{ID: uint64(2 + i), Kind: transport.Write, Local: buf, Remote: ids[0]})
+		fails(t, p, o, errs.ClassTransientPeer, errs.ClassTransientPath)
+		if at := differs(before, mem); at >= 0 {
+			t.Fatalf("%s with the key of the killed process changed memory of the new one at %d", opText(o), at)
+		}
+	}
+	_, err := q.Import(within(t), key)
+	require.Error(t, err, "Import of a key of the killed process on a path to the new one")
+}
+
+// again waits until a peer that was killed can be read, and returns a path to its new process.
+func (s *suite) again(t conformance.T, server, client transport.Transport, old transport.Endpoint, buf []byte) (q transport.Path) {
+	renewing, ok := transport.As[interface {
+		Key(transport.RegionID) (transport.Key, error)
+	}](server)
+	require.True(t, ok, "a transport in a process of its own renews its keys")
+	rig.Recovered(t, func() error {
+		ep := server.Endpoint()
+		if ep.Incarnation == old.Incarnation {
+			return errs.New(errs.UnavailableInCurrentStatus, "", "the endpoint of the killed process has not changed")
+		}
+		key, err := renewing.Key(1)
+		if err != nil {
+			return err
+		}
+		p, err := client.Dial(within(t), ep)
+		if err != nil {
+			return err
+		}
+		id, err := p.Import(within(t), key)
+		if err == nil {
+			err = try(t, p, transport.Op{ID: 1, Kind: transport.Read, Local: buf, Remote: id})
+		}
+		if err != nil {
+			_ = p.Close(within(t))
+			return err
+		}
+		q = p
+		return nil
+	})
+	t.Cleanup(func() { require.NoError(t, q.Close(within(t))) })
+	return q
 }
 
 // try runs one operation and returns its error.

@@ -3,10 +3,9 @@ package transporttest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
-
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -17,9 +16,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
-
-// patience bounds each wait of the suite; reaching it is a failure, never a result.
-const patience = 30 * time.Second
 
 type suite struct {
 	options
@@ -63,7 +59,7 @@ func (h host) Security() security.Settings { return h.security }
 func (s *suite) host() plugin.Host { return host{s.security} }
 
 func within(t conformance.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -79,7 +75,12 @@ func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport 
 	require.NoError(t, cfg.Validate())
 	tr, err := s.f.New(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, tr.Stop(context.Background())) })
+	tr = &watched{tr, t}
+	t.Cleanup(func() {
+		if err := tr.Stop(context.Background()); err != nil {
+			t.Errorf("Stop at the end of the check: %v; Stop may come at any time, and is no error", err)
+		}
+	})
 	return tr
 }
 
@@ -149,6 +150,14 @@ func (s *suite) local(t conformance.TB, tr transport.Transport, id transport.Reg
 	return mem
 }
 
+// localShared is local with memory that has a descriptor.
+func (s *suite) localShared(t conformance.TB, tr transport.Transport, id transport.RegionID, size int) []byte {
+	mem := s.memory(t, size)
+	_, err := tr.Register(within(t), s.region(id, mem, transport.AccessLocal))
+	require.NoError(t, err)
+	return mem
+}
+
 // dial opens a path and imports the keys. The path is closed at the end of t.
 func dial(t conformance.TB, from, to transport.Transport, keys ...transport.Key) (transport.Path, []transport.RemoteID) {
 	return dialAt(t, from, to.Endpoint(), keys...)
@@ -179,51 +188,112 @@ func fill(b []byte, seed uint64) {
 
 // do runs operations to their end and returns the completions by op ID.
 func do(t conformance.TB, p transport.Path, ops ...transport.Op) map[uint64]transport.Completion {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
+	defer cancel()
+	out := map[uint64]transport.Completion{}
+	l := ledger{}
+	buf := make([]transport.Completion, 16)
+	for len(ops) > 0 || len(l.open) > 0 {
+		n, err := p.Submit(ops)
+		if err != nil {
+			t.Fatalf("Submit refuses %s: %v", opText(ops[n]), err)
+		}
+		l.accept(ops[:n])
+		ops = ops[n:]
+		got, err := p.Reap(ctx, buf)
+		l.reap(t, buf[:got], err)
+		for _, c := range buf[:got] {
+			out[c.ID] = c
+		}
+	}
+	return out
+}
+
+// ledger holds the operations of a path that were accepted and have not completed.
+type ledger struct {
+	open     map[uint64]transport.Op
+	accepted int
+	done     map[uint64]bool
+}
+
+func (l *ledger) accept(ops []transport.Op) {
+	if l.open == nil {
+		l.open, l.done = map[uint64]transport.Op{}, map[uint64]bool{}
+	}
+	l.accepted += len(ops)
+	for _, o := range ops {
+		l.open[o.ID] = o
+		delete(l.done, o.ID)
+	}
+}
+
+// reap takes what Reap returned. It fails the check for an error, and for a completion of an operation that was not in
+// flight.
+func (l *ledger) reap(t conformance.TB, got []transport.Completion, err error) {
+	if err != nil {
+		t.Fatalf("%s; Reap returned: %v", missingText(l.open, l.accepted), err)
+	}
+	for _, c := range got {
+		if _, open := l.open[c.ID]; !open {
+			what := "which was not submitted"
+			if l.done[c.ID] {
+				what = "which had completed: it completed twice"
+			}
+			t.Fatalf("a completion came for operation %d, %s", c.ID, what)
+		}
+		delete(l.open, c.ID)
+		l.done[c.ID] = true
+		wellFormed(t, c)
+	}
+}
+
+// drain reaps until no operation is in flight, and returns the completions by op ID.
+func (l *ledger) drain(t conformance.TB, p transport.Path) map[uint64]transport.Completion {
+	ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
 	defer cancel()
 	out := map[uint64]transport.Completion{}
 	buf := make([]transport.Completion, 16)
-	for open := 0; len(ops) > 0 || open > 0; {
-		n, err := p.Submit(ops)
-		require.NoError(t, err)
-		ops, open = ops[n:], open+n
-		got, err := p.Reap(ctx, buf)
-		require.NoError(t, err)
-		for _, c := range buf[:got] {
-			require.NotContains(t, out, c.ID, "completed twice")
-			wellFormed(t, c)
+	for len(l.open) > 0 {
+		n, err := p.Reap(ctx, buf)
+		l.reap(t, buf[:n], err)
+		for _, c := range buf[:n] {
 			out[c.ID] = c
 		}
-		open -= got
 	}
 	return out
 }
 
 // must runs operations and requires each to end OK.
 func must(t conformance.TB, p transport.Path, ops ...transport.Op) {
-	for id, c := range do(t, p, ops...) {
-		require.Equal(t, transport.OK, c.Status, "operation %d: %v", id, c.Err)
+	done := do(t, p, ops...)
+	for _, o := range ops {
+		if c := done[o.ID]; c.Status != transport.OK {
+			t.Fatalf("%s is %s; it must be OK", opText(o), endText(c))
+		}
 	}
 }
 
 // fails runs one operation and requires it to fail, in one of the classes.
 func fails(t conformance.TB, p transport.Path, o transport.Op, classes ...errs.Class) transport.Completion {
 	c := do(t, p, o)[o.ID]
-	require.NotEqual(t, transport.OK, c.Status, "must not succeed")
-	require.Contains(t, classes, c.Class(), "%v", c.Err)
+	if c.Status == transport.OK || !slices.Contains(classes, c.Class()) {
+		t.Fatalf("%s is %s; it must not succeed but fail with class %s", opText(o), endText(c), classesText(classes))
+	}
 	return c
 }
 
 // wellFormed checks what holds for every completion.
 func wellFormed(t conformance.TB, c transport.Completion) {
-	if c.Status == transport.OK {
-		require.NoError(t, c.Err)
-		return
-	}
-	require.Contains(t, []transport.Status{transport.Failed, transport.Quarantined}, c.Status)
 	var e *errs.Error
-	require.ErrorAs(t, c.Err, &e, "a failure carries a code and a class")
-	require.Less(t, int32(e.Code), int32(0))
+	switch {
+	case c.Status == transport.OK && c.Err == nil:
+	case c.Status == transport.OK:
+		t.Fatalf("operation %d is OK and has an error: %v", c.ID, c.Err)
+	case c.Status != transport.Failed && c.Status != transport.Quarantined:
+		t.Fatalf("operation %d has %s; a completion is OK, Failed or Quarantined", c.ID, c.Status)
+	case !errors.As(c.Err, &e) || e.Code >= 0:
+		t.Fatalf("operation %d is %s with the error %q; a failure carries a code and a class (package errs)", c.ID, c.Status, fmt.Sprint(c.Err))
+	}
 }
 
 func code(err error) errs.Code { return errs.CodeOf(err) }

@@ -261,7 +261,7 @@ func TestEachRuleCanFail(t *testing.T) {
 			suite.Cases = slices.DeleteFunc(suite.Cases, func(c conformance.Case) bool {
 				return slices.Contains(heavy, c.Name) && !slices.Contains(bug.finds, c.Name)
 			})
-			report, err := conformance.Run(t.Context(), suite, conformance.Options{Limit: time.Minute})
+			report, err := conformance.Run(t.Context(), suite, conformance.Options{Limit: time.Minute, Patience: 10 * time.Second})
 			require.NoError(t, err)
 			var got []string
 			for _, c := range report.Checks {

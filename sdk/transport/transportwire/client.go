@@ -324,12 +324,14 @@ type PluginStats struct {
 	// host's memory and its own.
 	Operations, Copied uint64
 	Regions, Paths     uint64
+	// Goroutines counts those of its process, 0 for one that is not written in Go.
+	Goroutines uint64
 }
 
 // Stats asks the plugin for its counters.
 func (t *Client) Stats(ctx context.Context) (PluginStats, error) {
 	r, err := wire.Call(ctx, t.caller, "stats", t.rpc.Stats, &transportv1.StatsRequest{})
-	return PluginStats{Operations: r.GetOperations(), Copied: r.GetBytesCopied(), Regions: r.GetRegions(), Paths: r.GetPaths()}, err
+	return PluginStats{Operations: r.GetOperations(), Copied: r.GetBytesCopied(), Regions: r.GetRegions(), Paths: r.GetPaths(), Goroutines: r.GetGoroutines()}, err
 }
 
 // usable returns the reason to refuse a call, or nil.

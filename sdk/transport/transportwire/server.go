@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -295,6 +296,7 @@ func (s *server) Stats(context.Context, *transportv1.StatsRequest) (*transportv1
 	defer s.mu.Unlock()
 	return &transportv1.StatsResponse{
 		Operations: s.stats.Operations.Load(), BytesCopied: s.stats.Copied.Load(), Regions: uint64(len(s.regions)), Paths: uint64(len(s.pumps)),
+		Goroutines: uint64(runtime.NumGoroutine()), //nolint:gosec // It is positive.
 	}, nil
 }
 

@@ -1,13 +1,18 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,10 +21,12 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/evictsim"
-	"github.com/mooncake-go/mooncake/core/bench/trace"
 	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/conform"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // The bounds of --capacity.
@@ -33,7 +40,7 @@ func (e verbs) evictCmd() *cobra.Command {
 	var file string
 	var capacities []int
 	cuts := []int{1}
-	var policies []string
+	var policies, plugins, dirs []string
 	var tiers tierFlags
 	cmd := &cobra.Command{
 		Use:   "evict --trace FILE",
@@ -54,6 +61,7 @@ either counts. A block that is in the tier only is copied to memory at its secon
 		Example: `  mooncake bench evict --trace conversation_trace.jsonl
   mooncake bench evict --trace conversation_trace.jsonl --capacity 1000,5000 --policy lru,s3fifo,optimum
   mooncake bench evict --trace conversation_trace.jsonl --policy prefix --tiers 1:10
+  mooncake bench evict --trace conversation_trace.jsonl --plugin mine --plugin-dir bin
   mooncake bench evict --trace conversation_trace.jsonl -o json`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +83,12 @@ either counts. A block that is in the tier only is copied to memory at its secon
 			if err != nil {
 				return err
 			}
+			extra, done, err := e.installed(plugins, dirs)
+			if err != nil {
+				return err
+			}
+			defer done()
+			contenders = append(extra, contenders...)
 			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			show, clear := counter(e.Stderr)
@@ -96,6 +110,8 @@ either counts. A block that is in the tier only is copied to memory at its secon
 	f.StringVar(&file, "trace", "", "file in the FAST'25 format, one JSON object a line")
 	f.IntSliceVar(&capacities, "capacity", []int{1000, 5000, 10000, 30000, 50000}, "sizes of the pool in blocks")
 	f.StringSliceVar(&policies, "policy", []string{allPolicies}, "policies to compare: all, or some of "+strings.Join(e.policyNames(), ", "))
+	f.StringSliceVar(&plugins, "plugin", nil, "installed policies to compare as well, by name; each runs in a process of its own")
+	f.StringSliceVar(&dirs, "plugin-dir", nil, "for --plugin, folder to search first; repeatable")
 	f.IntSliceVar(&cuts, "cells", cuts, "numbers of cells over which keys and capacity are divided")
 	f.StringVar(&tiers.ratio, "tiers", "", "put a tier behind memory: S blocks of it for each D blocks of --capacity, written D:S, such as 1:10")
 	f.StringVar(&tiers.evictor, "tier_evictor", "prefix", "eviction policy of the tier")
@@ -234,16 +250,48 @@ func loadTrace(file string) (*evictsim.Trace, error) {
 	if file == "" {
 		return nil, command.Usagef("--trace is missing: a file in the FAST'25 format")
 	}
-	f, err := os.Open(file)
-	if err != nil {
+	t, err := evictsim.LoadFile(file)
+	var missing *fs.PathError
+	if errors.As(err, &missing) {
 		return nil, command.Usagef("--trace: %w", err)
 	}
-	defer f.Close()
-	t, err := evictsim.Load(trace.NewReader(f))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	return t, err
+}
+
+// installed opens the catalog for policies that are installed, and returns them and what closes the catalog.
+func (e verbs) installed(names, dirs []string) (out []evictsim.Contender, done func(), err error) {
+	if len(names) == 0 {
+		if len(dirs) > 0 {
+			return nil, nil, command.Usagef("--plugin-dir needs --plugin")
+		}
+		return nil, func() {}, nil
 	}
-	return t, nil
+	cfg, err := e.Config("", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := command.Absolute(dirs)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Plugins.Dirs = append(own, cfg.Plugins.Dirs...)
+	catalog, err := pluginhost.FromConfig(cfg, e.Builtins, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, command.Usage(err)
+	}
+	for _, name := range names {
+		id := plugin.ID{Kind: plugin.KindEvict, Name: name}
+		f, err := conform.Policies(catalog, id, pluginhost.Spec{Mode: pluginhost.ModeSubprocess}, pluginhost.Supervision{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("--plugin: %w", err)
+		}
+		out = append(out, evictsim.Contender{Name: id.String(), Factory: f})
+	}
+	return out, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = catalog.Close(ctx) // Each simulation has stopped its policy.
+	}, nil
 }
 
 // counter shows how many simulations are done, on a terminal only.

@@ -3,6 +3,7 @@ package bench_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -164,5 +165,31 @@ func TestBenchEvictOnPublishedTraces(t *testing.T) {
 	} {
 		rows := benchEvict(t, "--trace", filepath.Join(dir, c.trace+"_trace.jsonl"), "--capacity", c.capacity, "--policy", "prefix", "--tiers", "1:10")
 		assert.GreaterOrEqual(t, rows[0].Prefix, c.least, "%s at %s blocks and ten times that behind them", c.trace, c.capacity)
+	}
+}
+
+// TestBenchEvictRunsInstalledPolicies: each in a process of its own, beside the built-in ones.
+func TestBenchEvictRunsInstalledPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts a program")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // as the rules of trust want it
+	program := filepath.Join(dir, "mooncake-plugin-evict-lru")
+	text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/mooncake-go/mooncake/plugins/evict-lru/cmd/mooncake-plugin-evict-lru").CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	require.NoError(t, os.Chmod(program, 0o755)) //nolint:gosec // a program
+	rows := benchEvict(t, "--trace", smallTrace, "--capacity", "20", "--policy", "lru,optimum", "--plugin", "lru", "--plugin-dir", dir)
+	require.Len(t, rows, 3)
+	assert.Equal(t, "evict/lru", rows[0].Policy)
+	assert.Equal(t, rows[1].Block, rows[0].Block, "it is lru")
+
+	for want, args := range map[string][]string{
+		"--plugin-dir needs --plugin":                  {"--plugin-dir", dir},
+		`there is no evict "lrv"; did you mean "lru"?`: {"--plugin", "lrv", "--plugin-dir", dir},
+	} {
+		e, _, stderr := clitest.New()
+		assert.NotZero(t, cli.Run(e, append([]string{"mooncake", "bench", "evict", "--trace", smallTrace}, args...)))
+		assert.Contains(t, stderr.String(), want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/conform"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -26,9 +27,12 @@ import (
 type conformanceFlags struct {
 	settings, dirs, reports []string
 	run, skip, suite, mode  string
+	trace                   string
 	level                   string
 	format                  output.Format
 	timeout, limit, start   time.Duration
+	patience                time.Duration
+	verbose, failFast       bool
 }
 
 func (e verbs) conformanceCmd() *cobra.Command {
@@ -40,6 +44,9 @@ func (e verbs) conformanceCmd() *cobra.Command {
 starts and supervises like a host and kills now and then. Each check names the rule of the
 contract that it tests. The report contains throughput, which never makes a check fail.
 
+After the checks of an eviction policy it plays a trace against the policy and the built-in
+ones, and prints their hit ratios. It says so where a policy behaves as another one.
+
 The suite skips, by name, the checks for which it lacks knowledge of the plugin, such as how
 to make a peer that does not answer. The author's own tests can provide it (sdk/conformance).
 
@@ -47,6 +54,7 @@ A program must be named mooncake-plugin-<kind>-<name>, and the rules of trust ap
 The exit code is 1 if a check fails.`,
 		Example: `  mooncake plugins conformance bin/mooncake-plugin-evict-lru
   mooncake plugins conformance transport/tcp --config 'host="127.0.0.1"' --run 'peer|close'
+  mooncake plugins conformance bin/mooncake-plugin-evict-lru --trace conversation_trace.jsonl
   mooncake plugins conformance ./mooncake-plugin-transport-uds -o junit --report report.xml`,
 		Args: command.Args(1, 1, "one program or one plugin id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.conformance(cmd.Context(), args[0], f) },
@@ -56,9 +64,13 @@ The exit code is 1 if a check fails.`,
 	flags.StringVar(&f.suite, "suite", "", "fail unless the plugin is of this kind: "+strings.Join(plugin.Kinds(), ", "))
 	flags.StringVar(&f.run, "run", "", "run only checks whose names match this regular expression")
 	flags.StringVar(&f.skip, "skip", "", "skip checks whose names match this regular expression")
+	flags.StringVar(&f.trace, "trace", "", "for an eviction policy, file in the FAST'25 format for its hit ratios (default: a short built-in trace)")
 	flags.StringVar(&f.mode, "mode", "auto", "for an ID, where the plugin runs: auto, inprocess or subprocess")
 	flags.StringSliceVar(&f.dirs, "plugin-dir", nil, "for an ID, folder to search first; repeatable")
 	flags.DurationVar(&f.limit, "check-timeout", conformance.DefaultLimit, "limit for each check")
+	flags.DurationVar(&f.patience, "patience", conformance.DefaultPatience, "how long a check waits for the plugin; a call that lasts a third longer fails its check")
+	flags.BoolVar(&f.failFast, "fail-fast", false, "end after the first check that fails")
+	flags.BoolVar(&f.verbose, "verbose", false, "write the logs of the checks that failed, with stacks of Go, to standard error")
 	flags.DurationVar(&f.start, "start-timeout", 30*time.Second, "limit for each start of a process: handshake, settings and Start")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "limit for the whole run")
 	output.Flag(flags, &f.format, "form of the report: text, json or junit", output.Text, output.JSON, "junit")
@@ -76,10 +88,14 @@ var reportForms = map[string]func(conformance.Report, io.Writer) error{
 
 func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags) error {
 	write := reportForms[string(f.format)]
-	if f.timeout <= 0 || f.limit <= 0 || f.start <= 0 {
-		return command.Usagef("--timeout is %s, --check-timeout %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.start)
+	if f.timeout <= 0 || f.limit <= 0 || f.start <= 0 || f.patience <= 0 {
+		return command.Usagef("--timeout is %s, --check-timeout %s, --patience %s and --start-timeout %s, all must be above 0", f.timeout, f.limit, f.patience, f.start)
 	}
 	id, spec, dirs, err := conformanceSubject(what, f)
+	if err != nil {
+		return err
+	}
+	ratios, err := f.comparison(id)
 	if err != nil {
 		return err
 	}
@@ -96,12 +112,20 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the run took longer than %s (--timeout)", f.timeout))
 	defer cancel()
 	o := conform.Options{Supervision: pluginhost.Supervision{StartTimeout: f.start}}
-	o.Run, o.Skip, o.Limit = f.run, f.skip, f.limit
+	o.Run, o.Skip, o.Limit, o.Patience, o.FailFast = f.run, f.skip, f.limit, f.patience, f.failFast
 	live := len(f.reports) > 0 || f.format == output.Text
 	if live {
 		o.Progress = func(c conformance.Check) { fmt.Fprintln(e.Stdout, c.Line()) }
 	}
 	report, err := conform.Run(ctx, catalog, id, spec, o)
+	var unranked error
+	if err == nil && ratios != nil && !report.Failed() {
+		var policies evict.Factory
+		if policies, unranked = conform.Policies(catalog, id, spec, o.Supervision); unranked == nil {
+			unranked = ratios.play(ctx, e.Builtins, policies)
+		}
+		report.Figures = append(report.Figures, ratios.figures()...)
+	}
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer done()
 	err = errors.Join(err, catalog.Close(closing))
@@ -125,6 +149,18 @@ func (e verbs) conformance(ctx context.Context, what string, f conformanceFlags)
 			fmt.Fprintln(e.Stdout)
 		}
 		if err := write(report, e.Stdout); err != nil {
+			return err
+		}
+	}
+	if live && ratios != nil && len(ratios.results) > 0 {
+		fmt.Fprintln(e.Stdout)
+		ratios.write(e.Stdout)
+	}
+	if unranked != nil {
+		return unranked
+	}
+	if f.verbose {
+		if err := report.WriteDetails(e.Stderr); err != nil {
 			return err
 		}
 	}
@@ -155,6 +191,9 @@ func conformanceSubject(what string, f conformanceFlags) (plugin.ID, pluginhost.
 		spec.Mode, dirs = pluginhost.ModeSubprocess, []string{filepath.Dir(path)}
 	} else if id, err = plugin.ParseID(what); err != nil {
 		return none, spec, nil, command.Usagef("%q is neither a program named %s<kind>-<name> nor a plugin id: %v", what, plugin.BinaryPrefix, err)
+	}
+	if f.trace != "" && id.Kind != plugin.KindEvict {
+		return none, spec, nil, command.Usagef("--trace is for eviction policies, and %s is of kind %s", what, id.Kind)
 	}
 	if f.suite != "" && f.suite != id.Kind {
 		return none, spec, nil, command.Usagef("%s is of kind %s, and --suite is %s", what, id.Kind, f.suite)

@@ -90,6 +90,37 @@ func TestConformanceOfAProgram(t *testing.T) {
 	}
 }
 
+// TestConformanceComparesAnEvictor: with --trace, after the checks, and it says which policy the evictor is.
+func TestConformanceComparesAnEvictor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts a program")
+	}
+	const trace = "../../../../core/bench/evictsim/testdata/small.jsonl"
+	w := newWorkbench(t)
+	program := w.build("evict-lru", "github.com/mooncake-go/mooncake/plugins/evict-lru/cmd/mooncake-plugin-evict-lru")
+	some := []string{"conformance", program, "--run", "^manifest$"}
+
+	code, out, errOut := w.run(append(some, "--trace", trace)...)
+	require.Zero(t, code, "%s%s", out, errOut)
+	assert.Contains(t, out, "hit ratios on "+trace+": 120 requests, 1611 blocks, 532 distinct\n")
+	assert.Contains(t, out, "evict/lru behaves as lru on this trace: the hit ratios are the same at each capacity\n")
+	assert.Contains(t, out, "prefix hit ratio, 33 blocks")
+
+	code, out, errOut = w.run(append(some, "--trace", trace, "-o", "json")...)
+	require.Zero(t, code, errOut)
+	var report conformance.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report), "nothing but the report")
+	assert.Len(t, report.Figures, 3, "a figure for each capacity")
+
+	_, out, _ = w.run(some...)
+	assert.NotContains(t, out, "hit ratio", "not for a few checks")
+	code, _, errOut = w.run("conformance", program, "--trace", "absent.jsonl")
+	assert.Equal(t, command.ExitUsage, code)
+	assert.Contains(t, errOut, "--trace: open absent.jsonl")
+	code, _, _ = w.run("conformance", "transport/tcp", "--trace", trace)
+	assert.Equal(t, command.ExitUsage, code, "a transport has no hit ratio")
+}
+
 // TestConformanceOfAPluginThatBreaksARule: the exit code is 1 in each form of the report,
 // and the report names the rule.
 func TestConformanceOfAPluginThatBreaksARule(t *testing.T) {

@@ -37,7 +37,8 @@ and /usr/lib/mooncake/plugins. It reads the manifests from the files and runs no
 binary that must not or cannot be used is listed with the reason.
 
 It asks the running processes of this machine, through their admin sockets, which plugins they
-use: STATE and WHERE show the answers. Below the table it explains every plugin that is not
+use: STATE and WHERE show the answers. Below the table it says which processes run another
+program than the file has now. It explains every plugin that is not
 well, with the last lines that its process wrote; -o wide explains all of them. It names each
 process that does not answer within 3 s. Only root sees the processes of other users.`,
 		Example: `  mooncake plugins list
@@ -111,8 +112,22 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 			if wide || severity(in.State) > severity(plugin.StateOK) {
 				writeInstance(w, in)
 			}
+			if replaced(p.Entry, in.Instance) {
+				fmt.Fprintf(w, "\n%s in %s runs %s, and %s has %s now; `mooncake plugins reload %s` starts that\n", output.Printable(in.ID().String()), in.where(),
+					build(in.Version, in.SHA256), output.Printable(in.Home), build(p.Version, p.SHA256), output.Printable(in.ID().String()))
+			}
 		}
 	}
+}
+
+// replaced reports whether a process runs another program than its file has now.
+func replaced(e pluginhost.Entry, in pluginhost.Instance) bool {
+	return e.SHA256 != "" && in.SHA256 != "" && e.SHA256 != in.SHA256
+}
+
+// build names a program by its version and the beginning of its checksum.
+func build(version, sum string) string {
+	return output.Printable(fmt.Sprintf("version %s (sha256 %.12s)", version, sum))
 }
 
 // trustOf says how a program compares with the lock file, and which key signed that.

@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -239,4 +240,23 @@ func TestReload(t *testing.T) {
 		assert.Equal(t, want.code, code, "%s: %s", args, errOut)
 		assert.Contains(t, errOut, want.text, args)
 	}
+}
+
+// TestListShowsWhatRunsAndWhatIsInstalled: when a file was replaced and its processes were not.
+func TestListShowsWhatRunsAndWhatIsInstalled(t *testing.T) {
+	w := newWorkbench(t)
+	program := w.build("evict-lru", "github.com/mooncake-go/mooncake/plugins/evict-lru/cmd/mooncake-plugin-evict-lru")
+	text, err := os.ReadFile(program)
+	require.NoError(t, err)
+	sum := fmt.Sprintf("%x", sha256.Sum256(text))
+	m := newMachine(t)
+	old := pluginhost.Instance{Kind: "evict", Name: "lru", Home: program, State: plugin.StateOK, PID: 7, Version: "0.0.9", SHA256: strings.Repeat("ab", 32)}
+	m.run(t, "master", fakeHost{have: []pluginhost.Instance{old}})
+	now := old
+	now.SHA256 = sum
+	m.run(t, "store", fakeHost{have: []pluginhost.Instance{now}})
+	code, out, errOut := m.mooncake("plugins", "list", "--plugin-dir", filepath.Dir(program))
+	require.Zero(t, code, errOut)
+	assert.Contains(t, out, fmt.Sprintf(") runs version 0.0.9 (sha256 abababababab), and %s has version 0.1.0 (sha256 %.12s) now; `mooncake plugins reload evict/lru` starts that\n", program, sum))
+	assert.Equal(t, 1, strings.Count(out, " now; "), "the other process runs the file")
 }

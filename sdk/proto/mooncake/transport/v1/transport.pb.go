@@ -1390,9 +1390,11 @@ type StatsResponse struct {
 	// Operations that were taken from the rings.
 	Operations uint64 `protobuf:"varint,1,opt,name=operations,proto3" json:"operations,omitempty"`
 	// Bytes that the plugin itself copied to or from the host's memory.
-	BytesCopied   uint64 `protobuf:"varint,2,opt,name=bytes_copied,json=bytesCopied,proto3" json:"bytes_copied,omitempty"`
-	Regions       uint64 `protobuf:"varint,3,opt,name=regions,proto3" json:"regions,omitempty"`
-	Paths         uint64 `protobuf:"varint,4,opt,name=paths,proto3" json:"paths,omitempty"`
+	BytesCopied uint64 `protobuf:"varint,2,opt,name=bytes_copied,json=bytesCopied,proto3" json:"bytes_copied,omitempty"`
+	Regions     uint64 `protobuf:"varint,3,opt,name=regions,proto3" json:"regions,omitempty"`
+	Paths       uint64 `protobuf:"varint,4,opt,name=paths,proto3" json:"paths,omitempty"`
+	// Goroutines of the process, for the conformance suite; 0 for a plugin that is not written in Go.
+	Goroutines    uint64 `protobuf:"varint,5,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1451,6 +1453,13 @@ func (x *StatsResponse) GetRegions() uint64 {
 func (x *StatsResponse) GetPaths() uint64 {
 	if x != nil {
 		return x.Paths
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetGoroutines() uint64 {
+	if x != nil {
+		return x.Goroutines
 	}
 	return 0
 }
@@ -2145,14 +2154,17 @@ const file_mooncake_transport_v1_transport_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\x04R\x04path\"B\n" +
 	"\rRailsResponse\x121\n" +
 	"\x05rails\x18\x01 \x03(\v2\x1b.mooncake.transport.v1.RailR\x05rails\"\x0e\n" +
-	"\fStatsRequest\"\x82\x01\n" +
+	"\fStatsRequest\"\xa2\x01\n" +
 	"\rStatsResponse\x12\x1e\n" +
 	"\n" +
 	"operations\x18\x01 \x01(\x04R\n" +
 	"operations\x12!\n" +
 	"\fbytes_copied\x18\x02 \x01(\x04R\vbytesCopied\x12\x18\n" +
 	"\aregions\x18\x03 \x01(\x04R\aregions\x12\x14\n" +
-	"\x05paths\x18\x04 \x01(\x04R\x05paths\"(\n" +
+	"\x05paths\x18\x04 \x01(\x04R\x05paths\x12\x1e\n" +
+	"\n" +
+	"goroutines\x18\x05 \x01(\x04R\n" +
+	"goroutines\"(\n" +
 	"\x12JoinSegmentRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
 	"\x13JoinSegmentResponse\"@\n" +

@@ -49,11 +49,14 @@ type Pump struct {
 
 	space   chan struct{} // holds a token after a completion was reaped
 	cancel  context.CancelFunc
-	closing chan struct{} // closed once the inner path is closed
+	wake    context.CancelFunc // ends the context of Reap
+	woke    chan struct{}      // closed once a Reap has returned after wake
+	closing chan struct{}      // closed once the inner path is closed
 	once    sync.Once
 	ended   chan struct{} // closed once both goroutines have ended
 
 	mu     sync.Mutex
+	broken error // the first rule of transport.Path that the inner path broke
 	out    *shm.Producer
 	buf    [completionSize]byte
 	one    [1]transport.Completion
@@ -83,7 +86,7 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 		return nil, fmt.Errorf("a path of %d slots, want a power of two up to %d", slots, MaxSlots)
 	}
 	p := &Pump{
-		PumpOptions: o, space: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		PumpOptions: o, space: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}), woke: make(chan struct{}),
 		flight: make([]flight, slots), ops: make([]transport.Op, 0, pumpBatch), batch: make([]submission, 0, pumpBatch), entry: make([]byte, entrySize(o.Grants)),
 	}
 	entry := entrySize(o.Grants)
@@ -113,9 +116,11 @@ func NewPump(o PumpOptions, slots int, fds []int) (*Pump, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
+	reaping, wake := context.WithCancel(context.Background())
+	p.wake = wake
 	var running sync.WaitGroup
 	running.Go(func() { p.submissions(ctx) })
-	running.Go(p.completions)
+	running.Go(func() { p.completions(reaping) })
 	go func() {
 		running.Wait()
 		p.free()
@@ -135,9 +140,21 @@ func (p *Pump) free() {
 	}
 }
 
+// wakeLimit is how long a Reap may take to return after its context has ended.
+const wakeLimit = 5 * time.Second
+
 // Close closes the inner path and waits until every operation that the host submitted has its
-// completion. It may be called again.
+// completion. It returns an error if the inner path has broken a rule of transport.Path. It may be called again.
 func (p *Pump) Close(ctx context.Context) error {
+	p.wake()
+	timer := time.NewTimer(wakeLimit)
+	defer timer.Stop()
+	select {
+	case <-p.woke:
+	case <-ctx.Done():
+	case <-timer.C:
+		p.breaks("Reap has not returned within %v although its context ended", wakeLimit)
+	}
 	err := p.Path.Close(ctx)
 	p.once.Do(func() {
 		close(p.closing)
@@ -148,7 +165,19 @@ func (p *Pump) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("operations are still ending: %w", ctx.Err())
 	}
-	return err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(err, p.broken)
+}
+
+// breaks notes that the inner path broke a rule, for Close.
+func (p *Pump) breaks(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken == nil {
+		p.broken = fmt.Errorf("the transport breaks its contract: "+format, args...)
+		p.Logger.Error("a path of the transport breaks its contract", "error", p.broken)
+	}
 }
 
 // submissions takes entries until the path is closed, and then those that are left.
@@ -198,6 +227,9 @@ func (p *Pump) submit(n int) error {
 	}
 	for ops := p.ops; len(ops) > 0; {
 		n, err := p.Path.Submit(ops)
+		if n < 0 || n > len(ops) {
+			p.breaks("Submit of %d operations says that it accepted %d", len(ops), n)
+		}
 		ops = ops[max(0, min(n, len(ops))):]
 		switch {
 		case len(ops) == 0:
@@ -258,19 +290,31 @@ func (p *Pump) refuse(t tag, err error) {
 	p.post([]transport.Completion{{ID: uint64(t), Status: transport.Failed, Err: err}})
 }
 
-// completions reaps until the inner path is closed.
-func (p *Pump) completions() {
+// completions reaps until the inner path is closed. ctx ends when the pump closes it, and wakes Reap once.
+func (p *Pump) completions(ctx context.Context) {
 	dst := make([]transport.Completion, pumpBatch)
+	woken := false
 	for {
-		n, err := p.Path.Reap(context.Background(), dst)
+		n, err := p.Path.Reap(ctx, dst)
 		if n > 0 {
 			p.post(dst[:n])
 			clear(dst[:n])
 			p.reaped()
 		}
-		if err != nil {
+		if n == 0 && err == nil {
+			p.breaks("Reap returned no completion and no error")
+		}
+		ended := ctx.Err() != nil && !woken
+		if ended {
+			close(p.woke)
+			woken, ctx = true, context.Background()
+		}
+		if err != nil && (!ended || errors.Is(err, transport.ErrPathClosed)) {
 			if !errors.Is(err, transport.ErrPathClosed) {
 				p.Logger.Error("the transport returns no more completions", "error", err)
+			}
+			if !woken {
+				close(p.woke)
 			}
 			return
 		}

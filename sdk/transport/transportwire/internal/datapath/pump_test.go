@@ -33,9 +33,13 @@ func (s *spy) Submit(ops []transport.Op) (int, error) {
 	return 0, err
 }
 
-func (s *spy) Reap(context.Context, []transport.Completion) (int, error) {
-	<-s.closed
-	return 0, transport.ErrPathClosed
+func (s *spy) Reap(ctx context.Context, _ []transport.Completion) (int, error) {
+	select {
+	case <-s.closed:
+		return 0, transport.ErrPathClosed
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 func (s *spy) Close(context.Context) error { close(s.closed); return nil }

@@ -1,0 +1,46 @@
+package transports
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/mooncake-go/mooncake/test/kitscore"
+)
+
+// bug is how a transport is broken.
+type bug struct {
+	wrong string
+	finds []string
+	bend  func(*bent)
+}
+
+// bugs returns all bugs by name.
+func bugs() map[string]bug {
+	all := map[string]bug{}
+	for _, some := range []map[string]bug{moveBugs(), flowBugs(), endBugs(), lifeBugs(), leakBugs(), settingBugs()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// scored returns the bugs as the score lists them.
+func scored() []kitscore.Bug {
+	var out []kitscore.Bug
+	for name, b := range bugs() {
+		out = append(out, kitscore.Bug{Name: name, Wrong: b.wrong, Finds: b.finds, Bounded: bounded[name]})
+	}
+	slices.SortFunc(out, func(a, b kitscore.Bug) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// bounded says of some bugs why they have no effect in a process of its own.
+var bounded = map[string]string{
+	"no-back-pressure":    "the ring between host and program holds a bounded number of operations",
+	"close-drops":         "the host completes what is left of a path that is closed",
+	"deregister-early":    "the sdk takes the memory out of the program when Deregister returns",
+	"deregister-given-up": "the host calls Deregister again until it succeeds",
+}
+
+// one names checks.
+func one(checks ...string) []string { return checks }
