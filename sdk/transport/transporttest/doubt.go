@@ -35,7 +35,7 @@ func (s *suite) haltable(t conformance.T, size int) halted {
 		return h
 	}
 	server := s.start(t)
-	mem, key, g := s.guarded(t, server, size)
+	mem, _, g := s.guarded(t, server, size)
 	h := &held{gate: g}
 	t.Cleanup(h.resume)
 	require.NoError(t, server.Deregister(within(t), 1))
