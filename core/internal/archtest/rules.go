@@ -82,10 +82,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name:    "only the built-in list links plugins",
-			why:     "the core must not know which plugins exist",
-			applies: func(p string) bool { return !under(p, "plugins") && !under(p, "cmd/mooncake/builtin") && !under(p, "test/kitscore") },
-			allow:   func(_, imp string) bool { return !strings.HasPrefix(imp, module+"plugins/") },
+			name: "only the built-in list links plugins",
+			why:  "the core must not know which plugins exist",
+			applies: func(p string) bool {
+				return !under(p, "plugins") && !under(p, "cmd/mooncake/builtin") && !under(p, "test/kitscore")
+			},
+			allow: func(_, imp string) bool { return !strings.HasPrefix(imp, module+"plugins/") },
 		},
 		{
 			name:    "packages of the core import downwards",
