@@ -35,7 +35,7 @@ func (s *suite) haltable(t conformance.T, size int) halted {
 		return h
 	}
 	server := s.start(t)
-	mem, key, g := s.guarded(t, server, size)
+	mem, _, g := s.guarded(t, server, size)
 	h := &held{gate: g}
 	t.Cleanup(h.resume)
 	require.NoError(t, server.Deregister(within(t), 1))
@@ -243,6 +243,7 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 	l, next := ledger{}, uint64(0)
 	dst := make([]transport.Completion, 16)
 	ok = true
+	idle := time.Now() // since when nothing is in flight
 	for begun, ended := false, false; !ended || len(l.open) > 0; {
 		select {
 		case err := <-stopped:
@@ -262,6 +263,9 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 			}
 		}
 		if len(l.open) == 0 {
+			if !ended && !begun && time.Since(idle) > conformance.Patience(t) {
+				t.Fatalf("Submit has accepted no operation for %v although none is in flight", conformance.Patience(t))
+			}
 			continue
 		}
 		if !begun && next > 2*count {
@@ -278,6 +282,7 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 			}
 		}
 		l.reap(t, dst[:n], err)
+		idle = time.Now()
 	}
 	return lost, ok
 }

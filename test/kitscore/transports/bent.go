@@ -8,6 +8,16 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+// bug is how a transport is broken.
+type bug struct {
+	wrong string
+	finds []string
+	bend  func(*bent)
+}
+
+// one names checks.
+func one(checks ...string) []string { return checks }
+
 // bent is a transport with some of its methods replaced.
 type bent struct {
 	transport.Transport

@@ -8,13 +8,6 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
-// bug is how a transport is broken.
-type bug struct {
-	wrong string
-	finds []string
-	bend  func(*bent)
-}
-
 // bugs returns all bugs by name.
 func bugs() map[string]bug {
 	all := map[string]bug{}
@@ -41,6 +34,3 @@ var bounded = map[string]string{
 	"deregister-early":    "the sdk takes the memory out of the program when Deregister returns",
 	"deregister-given-up": "the host calls Deregister again until it succeeds",
 }
-
-// one names checks.
-func one(checks ...string) []string { return checks }
