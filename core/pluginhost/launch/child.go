@@ -40,6 +40,9 @@ type child struct {
 	lifeline       *os.File // our end; closing it tells the child to exit
 	data           *os.File // the child's end of the socket for descriptors, nil for none
 
+	hand  *hand     // of a process that an operator starts, else nil
+	first io.Reader // what such a process has written so far, and its further standard output
+
 	reaped chan struct{} // closed once the child is collected
 	done   chan struct{} // closed once its log is read as well
 
@@ -60,6 +63,9 @@ func newChild(ctx context.Context, o Options, out *output) *child {
 // kernel takes the end of that thread for the end of the parent. So one locked thread starts
 // the process and waits for it.
 func (c *child) Start(context.Context) error {
+	if c.hand != nil {
+		return c.meet(c.hand.ctx)
+	}
 	theirs, err := c.wire()
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", c.path, err)
@@ -196,6 +202,10 @@ func (c *child) drain() {
 
 // kill ends the whole process group. It may be called at any time, and more than once.
 func (c *child) kill() {
+	if c.hand != nil {
+		c.hand.release()
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true
@@ -248,6 +258,9 @@ func (c *child) killFor(reason string) {
 
 // ending says how the child ended. It is valid once reaped is closed.
 func (c *child) ending() string {
+	if c.hand != nil {
+		return c.hand.ending()
+	}
 	state := c.cmd.ProcessState
 	if state == nil {
 		return "did not start"
@@ -264,6 +277,8 @@ func (c *child) ending() string {
 
 func (c *child) pid() int {
 	switch {
+	case c.hand != nil:
+		return c.hand.pid()
 	case c.cmd.Process == nil:
 		return 0
 	case c.kept != nil:
@@ -287,7 +302,15 @@ func (c *child) Kill(context.Context) error {
 
 // Stdout implements runner.Runner. go-plugin stops reading at a line of 64 KiB, which would
 // block the plugin's writes.
-func (c *child) Stdout() io.ReadCloser { return &lines{ReadCloser: c.stdout} }
+func (c *child) Stdout() io.ReadCloser {
+	if c.first != nil {
+		return &lines{ReadCloser: struct {
+			io.Reader
+			io.Closer
+		}{c.first, c.stdout}}
+	}
+	return &lines{ReadCloser: c.stdout}
+}
 
 // Stderr implements runner.Runner. Package launch reads the log itself, because go-plugin's
 // parser panics on a record whose message is not a string.
