@@ -79,7 +79,8 @@ type Installed struct {
 // Install copies a plugin into a folder, under the name that Find searches, with mode 0755.
 // Concurrent readers see the old program or the new one. Install makes the folder if it is
 // missing. It refuses a program for another platform, a program that speaks no contract version
-// of api(kind), and a folder that other users may change. NotSupported where api(kind) is empty.
+// of api(kind), and a folder that other users may change. It keeps the program that it replaces, see Versions.
+// NotSupported where api(kind) is empty.
 func Install(ctx context.Context, file, dir string, api func(kind string) []uint) (Installed, error) {
 	p, im, err := readProgram(file)
 	if err != nil {
@@ -109,24 +110,35 @@ func Install(ctx context.Context, file, dir string, api func(kind string) []uint
 		return Installed{}, errs.New(errs.UnavailableInCurrentStatus, dir, "another program is writing there and does not finish: %w", err)
 	}
 	out := Installed{Program: p, Path: filepath.Join(dir, p.Manifest.BinaryName())}
-	if before, err := ReadProgram(out.Path); err == nil {
+	before, old, err := readProgram(out.Path)
+	if err == nil {
+		defer old.Close()
 		out.Before = &before
 	}
 	target := filepath.Join(real, p.Manifest.BinaryName())
 	if info, err := os.Lstat(target); err == nil && info.IsDir() {
 		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "it is a folder")
 	}
+	if old != nil && before.Manifest.ID == p.Manifest.ID && before.SHA256 != p.SHA256 {
+		if err := keep(real, before, old); err != nil {
+			return Installed{}, errs.New(errs.FileOpenFail, out.Path, "cannot keep the version that it replaces: %w", err)
+		}
+	}
 	if err := trust.Replace(folder, target, im.Reader(), 0o755); err != nil {
 		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "cannot write it: %w", err)
+	}
+	if err := forget(real, p); err != nil {
+		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "it is installed, but stays among the earlier versions: %w", err)
 	}
 	return out, nil
 }
 
-// Uninstall removes the file of a plugin from a folder. It fails with FileNotFound if there is no
+// Uninstall removes the file of a plugin and its kept versions from a folder. It fails with FileNotFound if there is no
 // such file, and with FileOpenFail if this user may not remove it. A process that runs the program
 // goes on.
 func Uninstall(path string) error {
-	if _, ok := plugin.ParseBinaryName(filepath.Base(path)); !ok {
+	id, ok := plugin.ParseBinaryName(filepath.Base(path))
+	if !ok {
 		return errs.New(errs.InvalidParams, path, "it is not named like a plugin")
 	}
 	err := os.Remove(path)
@@ -136,5 +148,5 @@ func Uninstall(path string) error {
 	case err != nil:
 		return errs.Wrap(errs.FileOpenFail, "", err)
 	}
-	return nil
+	return errs.Wrap(errs.FileOpenFail, "", removeVersions(filepath.Dir(path), id))
 }
