@@ -25,7 +25,7 @@ import (
 const release = "v0.9.0"
 
 // TestFromAProxy builds as a user without a checkout does: all modules come from a module proxy. The whole
-// program is compiled, twice, with MOONCAKE_TEST_LONG only, since that takes minutes.
+// program is compiled, twice, with MOONCAKE_TEST_BUILD only, since that takes minutes.
 func TestFromAProxy(t *testing.T) {
 	environ := proxied(t)
 	out := filepath.Join(t.TempDir(), "mooncake")
@@ -54,8 +54,8 @@ func TestFromAProxy(t *testing.T) {
 	require.ErrorContains(t, err, "example.com/nothing-here")
 	assert.ErrorContains(t, err, "check the path and the version of --with and GOPROXY")
 
-	if os.Getenv("MOONCAKE_TEST_LONG") == "" {
-		t.Log("not compiled; make test-all does it")
+	if os.Getenv("MOONCAKE_TEST_BUILD") == "" {
+		t.Log("not compiled; make test-build does it")
 		return
 	}
 	first := built(t, b)
