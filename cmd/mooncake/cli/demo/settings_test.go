@@ -21,7 +21,7 @@ func TestWrongSettingsStartNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("master: {lease_tl: 1s}\n"), 0o600))
 	for want, args := range map[string][]string{
 		"master.lease_ttl":             {"--config", file},
-		"none.yaml: does not exist":     {"--config", filepath.Join(filepath.Dir(file), "none.yaml")},
+		"none.yaml: does not exist":    {"--config", filepath.Join(filepath.Dir(file), "none.yaml")},
 		"must be key=value":            {"--set", "x"},
 		"master.lease_tl: unknown key": {"--set", "master.lease_tl=1s"},
 	} {

@@ -74,6 +74,8 @@ type values struct {
 	Kind, Name, Binary string
 	Module, Package    string
 	LocalSDK           bool
+	// Release is the version of this project that the module is for, empty with LocalSDK.
+	Release string
 }
 
 // Try is what make does to run the plugin.
@@ -94,7 +96,7 @@ func Files(o Options) (map[string][]byte, error) {
 	}
 	v := values{
 		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
-		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "",
+		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "", Release: o.SDK.Version,
 	}
 	var err error
 	if v.aboutKind, err = about(o.ID.Kind); err != nil {
