@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
+	"github.com/mooncake-go/mooncake/sdk/serve"
 )
 
 // byHand starts the program as an operator would, below the words of a debugger, and returns the process of the shell.
@@ -79,9 +81,9 @@ func TestAProgramByHandIsNotKilled(t *testing.T) {
 	p.Kill()
 	<-p.Done()
 	assert.Contains(t, p.Ending(), "was let go by the host")
-	assert.False(t, gone(shell.Process.Pid))
-	require.NoError(t, shell.Process.Kill())
+	require.NoError(t, shell.Process.Signal(syscall.SIGTERM))
 	require.Error(t, shell.Wait())
+	assert.Equal(t, serve.ExitHostGone, shell.ProcessState.ExitCode(), "it ends of itself, since only this signal reaches it")
 	require.NoError(t, p.Close(context.Background()))
 }
 
