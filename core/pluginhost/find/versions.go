@@ -1,7 +1,6 @@
 package find
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -99,33 +97,6 @@ func forget(dir string, p Program) error {
 		}
 	}
 	return nil
-}
-
-// Rollback installs a program that an earlier Install has replaced: the last one of that version, or the last one
-// if version is empty. The program that it replaces is kept in turn. It fails with FileNotFound if there is no such
-// program, and as Install does.
-func Rollback(ctx context.Context, dir string, id plugin.ID, version string, api func(kind string) []uint) (Installed, error) {
-	kept := Versions(dir, id)
-	i := slices.IndexFunc(kept, func(k Kept) bool {
-		return version == "" || k.Version == version || strings.HasPrefix(k.SHA256, version) && len(version) >= sumInName
-	})
-	if i < 0 {
-		var have []string
-		for _, k := range kept {
-			have = append(have, k.Version)
-		}
-		if len(have) == 0 {
-			return Installed{}, errs.WithHint(errs.New(errs.FileNotFound, id.String(), "no earlier version of it is kept in %s", dir),
-				"mooncake plugins install keeps what it replaces; install the earlier version from its file")
-		}
-		return Installed{}, errs.New(errs.FileNotFound, id.String(), "version %s of it is not kept in %s; kept are %s", version, dir, strings.Join(have, ", "))
-	}
-	f, err := trust.Open(kept[i].Path)
-	if err != nil {
-		return Installed{}, errs.New(errs.FileOpenFail, kept[i].Path, "%w", err)
-	}
-	_ = f.Close()
-	return Install(ctx, kept[i].Path, dir, api)
 }
 
 // removeVersions removes the kept programs of a plugin.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -80,66 +79,6 @@ func (h *hand) ending() string {
 	return "ended; it was started by hand, so its exit status is not known here"
 }
 
-// meet waits until the operator has started the program, and then watches it.
-func (c *child) meet(ctx context.Context) error {
-	h := c.hand
-	pipe := filepath.Join(h.dir, "stdout")
-	err := unix.Mkfifo(pipe, 0o600)
-	var out *os.File
-	if err == nil { // For writing too, so that the pipe does not end with the first process that closes it.
-		out, err = os.OpenFile(pipe, os.O_RDWR|unix.O_NONBLOCK, 0)
-	}
-	if err != nil {
-		closeAll([]*os.File{c.data})
-		close(c.done)
-		return fmt.Errorf("make the pipe %s: %w", pipe, err)
-	}
-	c.stdout = out
-	fail := func(err error) error {
-		_ = out.Close()
-		h.close()
-		close(c.done)
-		return err
-	}
-	if err := h.offer(c); err != nil {
-		return fail(err)
-	}
-	env := filepath.Join(h.dir, "env")
-	if err := os.WriteFile(env, exports(c.cmd.Env), 0o600); err != nil {
-		return fail(err)
-	}
-	h.announce(ByHand{Program: c.path, Env: env, Stdout: pipe})
-	stop := context.AfterFunc(ctx, h.release)
-	defer stop()
-	interrupted := make(chan struct{})
-	met := make(chan struct{})
-	go func() {
-		defer close(interrupted)
-		select {
-		case <-h.gone:
-			_ = out.SetReadDeadline(time.Unix(1, 0))
-		case <-met:
-		}
-	}()
-	br := bufio.NewReaderSize(out, handLine)
-	address, err := h.handshake(br, c.out)
-	close(met)
-	<-interrupted
-	if err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(ctx.Err(), err)
-		}
-		return fail(fmt.Errorf("wait for the program to be started by hand: %w", err))
-	}
-	pidfd, err := h.identify(ctx, address)
-	if err != nil {
-		return fail(err)
-	}
-	c.first = io.MultiReader(strings.NewReader(h.line+"\n"), br)
-	go h.watch(c, pidfd)
-	return nil
-}
-
 // handshake reads up to the handshake line and returns the address in it. Other lines are log lines.
 func (h *hand) handshake(br *bufio.Reader, log *output) (string, error) {
 	for range maxChatter {
@@ -188,8 +127,8 @@ func (h *hand) identify(ctx context.Context, address string) (pidfd int, err err
 	return pidfd, nil
 }
 
-// watch waits for the end of the process, or until the host lets it go.
-func (h *hand) watch(c *child, pidfd int) {
+// wait returns when the process has ended, or when the host lets it go.
+func (h *hand) wait(pidfd int) {
 	// The poller of Go reports a pidfd as readable when the process has ended.
 	f := os.NewFile(uintptr(pidfd), "pidfd")
 	stop := make(chan struct{})
@@ -209,9 +148,6 @@ func (h *hand) watch(c *child, pidfd int) {
 	<-over
 	_ = f.Close()
 	h.close()
-	close(c.reaped)
-	_ = c.stdout.SetReadDeadline(time.Now())
-	close(c.done)
 }
 
 func ended(pidfd int) bool {
@@ -219,29 +155,29 @@ func ended(pidfd int) bool {
 	return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
 }
 
-// offer gives the plugin its end of the socket for descriptors when it connects to a socket.
-func (h *hand) offer(c *child) error {
-	if c.data == nil {
-		return nil
+// offer gives the plugin its end of the socket for descriptors, if there is one, when it connects to a socket. It
+// returns the variable that names that socket.
+func (h *hand) offer(data *os.File, log *output) ([]string, error) {
+	if data == nil {
+		return nil, nil
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(h.dir, "data")})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.data = l
-	c.cmd.Env = append(c.cmd.Env, wire.DataEnv+"="+l.Addr().String())
 	go func() {
-		defer closeAll([]*os.File{c.data})
+		defer closeAll([]*os.File{data})
 		conn, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
 		defer conn.Close()
-		if _, _, err := conn.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(c.data.Fd())), nil); err != nil {
-			c.out.logger.Error("the plugin did not take the socket for descriptors", "error", err)
+		if _, _, err := conn.WriteMsgUnix([]byte{0}, syscall.UnixRights(int(data.Fd())), nil); err != nil {
+			log.logger.Error("the plugin did not take the socket for descriptors", "error", err)
 		}
 	}()
-	return nil
+	return []string{wire.DataEnv + "=" + l.Addr().String()}, nil
 }
 
 func (h *hand) close() {

@@ -1,12 +1,14 @@
 package launch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -87,6 +89,73 @@ func (c *child) Start(context.Context) error {
 		return err
 	}
 	go c.drain() //nolint:contextcheck // The log outlives the start.
+	return nil
+}
+
+// meet waits until the operator has started the program, and then watches it.
+func (c *child) meet(ctx context.Context) error {
+	h := c.hand
+	pipe := filepath.Join(h.dir, "stdout")
+	err := unix.Mkfifo(pipe, 0o600)
+	var out *os.File
+	if err == nil { // For writing too, so that the pipe does not end with the first process that closes it.
+		out, err = os.OpenFile(pipe, os.O_RDWR|unix.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		closeAll([]*os.File{c.data})
+		close(c.done)
+		return fmt.Errorf("make the pipe %s: %w", pipe, err)
+	}
+	c.stdout = out
+	fail := func(err error) error {
+		_ = out.Close()
+		h.close()
+		close(c.done)
+		return err
+	}
+	more, err := h.offer(c.data, c.out)
+	if err != nil {
+		return fail(err)
+	}
+	c.cmd.Env = append(c.cmd.Env, more...)
+	env := filepath.Join(h.dir, "env")
+	if err := os.WriteFile(env, exports(c.cmd.Env), 0o600); err != nil {
+		return fail(err)
+	}
+	h.announce(ByHand{Program: c.path, Env: env, Stdout: pipe})
+	stop := context.AfterFunc(ctx, h.release)
+	defer stop()
+	interrupted := make(chan struct{})
+	met := make(chan struct{})
+	go func() {
+		defer close(interrupted)
+		select {
+		case <-h.gone:
+			_ = out.SetReadDeadline(time.Unix(1, 0))
+		case <-met:
+		}
+	}()
+	br := bufio.NewReaderSize(out, handLine)
+	address, err := h.handshake(br, c.out)
+	close(met)
+	<-interrupted
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return fail(fmt.Errorf("wait for the program to be started by hand: %w", err))
+	}
+	pidfd, err := h.identify(ctx, address)
+	if err != nil {
+		return fail(err)
+	}
+	c.first = io.MultiReader(strings.NewReader(h.line+"\n"), br)
+	go func() {
+		h.wait(pidfd)
+		close(c.reaped)
+		_ = c.stdout.SetReadDeadline(time.Now())
+		close(c.done)
+	}()
 	return nil
 }
 
