@@ -167,7 +167,7 @@ func (h *hand) offer(data *os.File, log *output) ([]string, error) {
 	}
 	h.data = l
 	go func() {
-		defer closeAll([]*os.File{data})
+		defer data.Close()
 		conn, err := l.AcceptUnix()
 		if err != nil {
 			return
