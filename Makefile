@@ -87,6 +87,10 @@ test-rest: test-examples-python test-race test-python-mtls test-python-asan test
 test-seals: setup-tests ## Run the tests of stores once more with each kind of sealed objects; minutes, and not part of the others
 	MOONCAKE_TEST_SEALS=1 go test -timeout 60m -run TestSuiteWithSeals ./core/store
 
+.PHONY: test-build
+test-build: ## Run the test of mooncake build with the compiler, twice; minutes, and not part of the others
+	MOONCAKE_TEST_BUILD=1 go test -timeout 60m -run TestFromAProxy ./cmd/mooncake/cli/build
+
 .PHONY: test-long
 test-long: setup-tests # the tests that make test skips because they take long
 	$(download)

@@ -53,13 +53,14 @@ type PluginLimits struct {
 
 // Get returns the entry of a plugin, the defaults where it has none.
 func (p Plugins) Get(id plugin.ID) Plugin {
-	if entry, ok := p.kind(id.Kind)[id.Name]; ok {
+	if entry, ok := p.OfKind(id.Kind)[id.Name]; ok {
 		return entry
 	}
 	return Plugin{Mode: ModeAuto}
 }
 
-func (p Plugins) kind(kind string) map[string]Plugin {
+// OfKind returns the entries of a kind by name, nil for an unknown kind.
+func (p Plugins) OfKind(kind string) map[string]Plugin {
 	switch kind {
 	case plugin.KindTransport:
 		return p.Transport

@@ -262,7 +262,7 @@ func (l *loader) checkTrust(p Plugins) {
 	}
 	l.checkTrustedKeys(p)
 	for _, kind := range plugin.Kinds() {
-		for name, entry := range p.kind(kind) {
+		for name, entry := range p.OfKind(kind) {
 			for _, v := range entry.Env {
 				if why := badVariable(v); why != "" {
 					l.clash("plugins."+kind+"."+name+".env", v, why)

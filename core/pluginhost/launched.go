@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
+	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
@@ -28,6 +29,10 @@ type starter[T plugin.Component] struct {
 
 // start checks the file again, since it may have been replaced, and runs the program.
 func (s starter[T]) start(ctx context.Context, log *slog.Logger) (process[T], error) {
+	if s.spec.ByHand != nil && (s.c.opts.Secured || s.c.opts.Rules.Resolve() != trust.ModeOff || len(s.c.opts.Keys) > 0) {
+		return nil, errs.WithHint(errs.New(errs.NotSupported, s.entry.Home, "a program that is started by hand may be any program, and security.mode or plugins.trust demands a checked one"),
+			"debug the plugin under a configuration with security.mode off and plugins.trust off")
+	}
 	e, image, err := s.c.finder.Admit(ctx, s.entry.Home, s.entry.ID(), s.c.logger(s.entry.ID()))
 	if err != nil {
 		return nil, err
@@ -55,7 +60,7 @@ func (s starter[T]) run(ctx context.Context, image *launch.Image, log *slog.Logg
 	id, path := s.entry.ID(), s.entry.Home
 	p, err := launch.Start(ctx, launch.Options{
 		Path: path, Image: image, ID: id, API: s.api, Env: slices.Concat(s.c.opts.Env, s.spec.Env), Limits: s.spec.Limits, Sandbox: s.policy(image.Reader()),
-		StartTimeout: s.bounds.StartTimeout, CallTimeout: s.bounds.CallTimeout, Logger: log,
+		StartTimeout: s.bounds.StartTimeout, CallTimeout: s.bounds.CallTimeout, ByHand: s.spec.ByHand, Logger: log,
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mooncake-go/mooncake/core/internal/testkit/logbuf"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/pluginhost/trust"
 	"github.com/mooncake-go/mooncake/sdk/errs"
@@ -161,5 +162,23 @@ func TestFoldersOfAnInterpreter(t *testing.T) {
 		"\x7fELF #!/bin/sh\n":                        nil,
 	} {
 		assert.Equal(t, want, interpreterFolders(strings.NewReader(line)), line)
+	}
+}
+
+// TestByHandNeedsNoTrust: a program that is started by hand is refused where a checked one is demanded.
+func TestByHandNeedsNoTrust(t *testing.T) {
+	g := guard(t, trust.ModeOff)
+	g.lockIt(t)
+	for name, r := range map[string]trust.Rules{
+		"secured": {Secured: true, Mode: trust.ModeOff}, "locked": {Lock: g.lock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := g.rules(t, r, "").OpenEvict(t.Context(), faultyEvict, Spec{ByHand: func(launch.ByHand) { t.Error("it waits for the program") }}, EvictOptions{})
+			require.NoError(t, err)
+			err = p.Start(t.Context(), nil)
+			require.ErrorIs(t, err, errs.NotSupported.Err())
+			assert.ErrorContains(t, err, "plugins.trust off")
+			require.NoError(t, p.Stop(t.Context()))
+		})
 	}
 }

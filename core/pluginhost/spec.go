@@ -33,6 +33,9 @@ type Spec struct {
 	Limits launch.Limits
 	// Read and Write are absolute paths that the sandbox leaves to the plugin's process, besides those in Config.
 	Read, Write []string
+	// ByHand makes the host wait for a process that an operator starts, see launch.Options. It is refused in a
+	// secured process and where trust is not off, since the host cannot know what such a process runs.
+	ByHand func(launch.ByHand)
 }
 
 // Supervision bounds a plugin process. Every zero field takes the default.

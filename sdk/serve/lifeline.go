@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
 
@@ -65,14 +68,43 @@ func openData(text string) (*shm.Conn, error) {
 		return nil, nil
 	}
 	fd, err := strconv.Atoi(text)
+	if filepath.IsAbs(text) {
+		if fd, err = fetchData(text); err != nil {
+			return nil, fmt.Errorf("%s=%q: %w", wire.DataEnv, text, err)
+		}
+	}
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%s=%q is not the number of an open file descriptor", wire.DataEnv, text)
+		return nil, fmt.Errorf("%s=%q is neither the number of an open file descriptor nor the path of a socket that gives one", wire.DataEnv, text)
 	}
 	conn, err := shm.NewConn(fd, "the host's socket for descriptors")
 	if err != nil {
 		return nil, fmt.Errorf("%s=%q: %w", wire.DataEnv, text, err)
 	}
 	return conn, nil
+}
+
+// fetchTime bounds fetchData.
+const fetchTime = 10 * time.Second
+
+// fetchData gets the descriptor of the socket from a host that did not start this process, and so could not
+// pass it on.
+func fetchData(path string) (int, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: path})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(fetchTime)); err != nil {
+		return 0, err
+	}
+	_, fds, err := shm.ReadMsg(conn, make([]byte, 1), 1)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(fds) == 0:
+		return 0, errors.New("the host sent no descriptor")
+	}
+	return fds[0], nil
 }
 
 // leave ends the process at once, together with all processes that it started. It removes the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict/evictwire"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
+	"github.com/mooncake-go/mooncake/sdk/x/shm"
 )
 
 // asPlugin makes the test binary itself the plugin program.
@@ -102,6 +104,8 @@ func TestRunByHand(t *testing.T) {
 		"no factory":    {cookie, nil, nil, ExitUsage, "", "built without a plugin"},
 		"future api":    {cookie, []plugin.Factory{factory("evict", "talker", 9)}, nil, ExitUsage, "", "names contract versions [9], but the program was built with an sdk that speaks [1]"},
 		"bad lifeline":  {map[string]string{wire.Handshake().MagicCookieKey: wire.Handshake().MagicCookieValue, wire.LifelineEnv: "x"}, one, nil, ExitFailure, "", "not the number of an open file descriptor"},
+		"bad data":      {map[string]string{wire.Handshake().MagicCookieKey: wire.Handshake().MagicCookieValue, wire.DataEnv: "x"}, one, nil, ExitFailure, "", "nor the path of a socket that gives one"},
+		"no data":       {map[string]string{wire.Handshake().MagicCookieKey: wire.Handshake().MagicCookieValue, wire.DataEnv: "/nowhere/data"}, one, nil, ExitFailure, "", "no such file"},
 		"lifeline shut": {map[string]string{wire.Handshake().MagicCookieKey: wire.Handshake().MagicCookieValue, wire.LifelineEnv: "999"}, one, nil, ExitFailure, "", "bad file descriptor"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,4 +246,45 @@ func TestRemoveSockets(t *testing.T) {
 	removeSockets(dir)
 	assert.NoDirExists(t, dir)
 	removeSockets(dir)
+}
+
+// TestDataOfAHostThatDidNotStartIt: the descriptor comes through a socket; a host that sends none is an error.
+func TestDataOfAHostThatDidNotStartIt(t *testing.T) {
+	for name, gives := range map[string]bool{"gives one": true, "gives none": false} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "d")})
+			require.NoError(t, err)
+			defer l.Close()
+			ours, theirs, err := shm.Pair("test")
+			require.NoError(t, err)
+			defer ours.Close()
+			defer theirs.Close()
+			host := make(chan error, 1)
+			go func() {
+				conn, err := l.AcceptUnix()
+				if err == nil {
+					var rights []byte
+					if gives {
+						rights = syscall.UnixRights(int(theirs.Fd()))
+					}
+					_, _, err = conn.WriteMsgUnix([]byte{0}, rights, nil)
+					err = errors.Join(err, conn.Close())
+				}
+				host <- err
+			}()
+			data, err := openData(l.Addr().String())
+			require.NoError(t, <-host)
+			if !gives {
+				require.ErrorContains(t, err, "the host sent no descriptor")
+				return
+			}
+			require.NoError(t, err)
+			defer data.Close()
+			require.NoError(t, data.Send(t.Context(), []byte("hello")))
+			buf := make([]byte, 8)
+			n, _, err := ours.Receive(t.Context(), buf)
+			require.NoError(t, err)
+			assert.Equal(t, "hello", string(buf[:n]))
+		})
+	}
 }

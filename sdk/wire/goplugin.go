@@ -18,7 +18,8 @@ const LifelineEnv = "MOONCAKE_PLUGIN_LIFELINE_FD"
 
 // DataEnv names the environment variable that tells the process of a transport or a tier the number
 // of the file descriptor over which descriptors of memory, rings and bells come: one end of
-// shm.Pair. Other kinds do not have it.
+// shm.Pair. A host that did not start the process names a socket instead, by its absolute path: the process
+// connects to it and gets the descriptor with the first message. Other kinds do not have it.
 const DataEnv = "MOONCAKE_PLUGIN_DATA_FD"
 
 // PathEnv names the environment variable that tells a plugin process the path of the file

@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/admin"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/bench/transfer"
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/build"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/certs"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/client"
 	configverbs "github.com/mooncake-go/mooncake/cmd/mooncake/cli/config"
@@ -103,7 +104,7 @@ Try it on this machine:  mooncake demo`,
 		SilenceErrors: true,
 	},
 		serve.Master(e.Env), serve.Metadata(e.Env), serve.Store(e.Env), serve.Keep(e.Env), clients, admin.NewWhy(e.Env), admin.New(e.Env),
-		plugins.New(e.Env), certs.New(e.Env), seal.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), bench.New(e.Env),
+		plugins.New(e.Env), build.New(e.Env), certs.New(e.Env), seal.New(e.Env), configverbs.New(e.Env), demo.New(e.Env), demo.NewWorker(e.Env), bench.New(e.Env),
 		machine.Doctor(e.Env), machine.Topology(e.Env), machine.HicacheSizing(e.Env), e.versionCmd(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: command.ExitHelp},
 	)

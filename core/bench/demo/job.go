@@ -38,6 +38,8 @@ type Job struct {
 	Tiers bool `json:"tiers,omitempty"`
 	// TiersEvict says that the tiers have less space than the load, so that a page may leave its tier soon.
 	TiersEvict bool `json:"tiers_evict,omitempty"`
+	// Settings are flags with the user's own settings.
+	Settings []string `json:"settings,omitempty"`
 	// AllocWait is how long a put waits for space that read leases hold.
 	AllocWait time.Duration `json:"alloc_wait"`
 }

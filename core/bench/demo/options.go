@@ -56,6 +56,10 @@ type Options struct {
 	Allocator  string
 	Mode       string
 	PluginDirs []string
+	// Config is the absolute path of a configuration file that all processes read, empty for none. What the demo sets
+	// itself goes before it. Set has settings as key=value, which go before everything.
+	Config string
+	Set    []string
 	// Ask returns the plugins that a process of this number has in use, for the report; nil
 	// leaves out what master and stores use.
 	Ask func(ctx context.Context, pid int) ([]pluginhost.Instance, error)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +39,11 @@ type pool struct {
 	// asks.
 	security *cluster.Certificates
 	http     *http.Client
-	tierSize uint64
-	note     string // for the user, empty for none
-	log      *prefixer
+	// masterCommand starts the master, and starts it again after it was killed.
+	masterCommand []string
+	tierSize      uint64
+	note          string // for the user, empty for none
+	log           *prefixer
 }
 
 // newPool starts a master and the stores and waits until all memory is mounted. The storage tiers, where there are any, have
@@ -71,10 +72,7 @@ func newPool(ctx context.Context, opts Options, tierSize uint64) (*pool, error) 
 		return nil, err
 	}
 	p.http = p.security.Admin()
-	if err := p.writeConfig(ports); err != nil {
-		p.close()
-		return nil, err
-	}
+	p.masterCommand = p.masterArgs(ports)
 	if err := p.startMaster(ctx); err != nil {
 		p.close()
 		return nil, err
@@ -92,33 +90,43 @@ func newPool(ctx context.Context, opts Options, tierSize uint64) (*pool, error) 
 	return p, nil
 }
 
-// writeConfig writes the master's settings. A watermark of 1 leaves eviction to the puts
-// that need space, so that the pool is exactly as large as it says.
-func (p *pool) writeConfig(ports []int) error {
-	plugin := func(name string) map[string]any { return map[string]any{name: map[string]any{"mode": p.opts.Mode}} }
-	conf := map[string]any{
-		"master": map[string]any{
-			"rpc_address": "127.0.0.1", "rpc_port": ports[0],
-			"metrics_host": "127.0.0.1", "metrics_port": ports[1],
-			"enable_http_metadata_server": true, "http_metadata_server_host": "127.0.0.1", "http_metadata_server_port": ports[2],
-			"lease_ttl": p.opts.LeaseTTL.String(), "eviction_high_watermark_ratio": 1.0,
-			"client_ttl": p.opts.clientTTL().String(), "evictor": p.opts.Evictor, "allocator": p.opts.Allocator,
-		},
-		"plugins": map[string]any{
-			"dirs": p.opts.PluginDirs, "evict": plugin(p.opts.Evictor), "alloc": plugin(p.opts.Allocator),
-		},
+// masterArgs makes the master's settings. A watermark of 1 leaves eviction to the puts that need space, so that the
+// pool is exactly as large as it says.
+func (p *pool) masterArgs(ports []int) []string {
+	args := []string{"master", "--plugin_dir", strings.Join(p.opts.PluginDirs, ",")}
+	for _, pair := range [][2]string{
+		{"master.rpc_address", "127.0.0.1"}, {"master.rpc_port", strconv.Itoa(ports[0])},
+		{"master.metrics_host", "127.0.0.1"}, {"master.metrics_port", strconv.Itoa(ports[1])},
+		{"master.enable_http_metadata_server", "true"}, {"master.http_metadata_server_host", "127.0.0.1"}, {"master.http_metadata_server_port", strconv.Itoa(ports[2])},
+		{"master.lease_ttl", p.opts.LeaseTTL.String()}, {"master.eviction_high_watermark_ratio", "1"},
+		{"master.client_ttl", p.opts.clientTTL().String()}, {"master.evictor", p.opts.Evictor}, {"master.allocator", p.opts.Allocator},
+		{"plugins.evict." + p.opts.Evictor + ".mode", p.opts.Mode}, {"plugins.alloc." + p.opts.Allocator + ".mode", p.opts.Mode},
+		{"master.enable_offload", strconv.FormatBool(p.opts.Tiers)},
+	} {
+		args = append(args, p.own(pair[0], pair[1])...)
 	}
-	if p.opts.Tiers {
-		conf["master"].(map[string]any)["enable_offload"] = true
-	}
-	text, err := json.MarshalIndent(conf, "", "  ")
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	return os.WriteFile(p.config(), text, 0o600)
+	return append(args, SettingsArgs(p.opts.Config, p.opts.Set)...)
 }
 
-func (p *pool) config() string { return filepath.Join(p.dir, "master.json") }
+// own are the flags for a setting of the demo, none if the user has set it.
+func (p *pool) own(key, value string) []string {
+	if slices.ContainsFunc(p.opts.Set, func(pair string) bool { return strings.HasPrefix(pair, key+"=") }) {
+		return nil
+	}
+	return []string{"--set", key + "=" + value}
+}
+
+// SettingsArgs are the flags that pass a user's own settings on to a process, after those of the demo.
+func SettingsArgs(file string, set []string) []string {
+	var args []string
+	if file != "" {
+		args = append(args, "--config", file)
+	}
+	for _, pair := range set {
+		args = append(args, "--set", pair)
+	}
+	return args
+}
 
 func (p *pool) start(role security.Role, name string, args ...string) (*cluster.Proc, error) {
 	return cluster.Start(cluster.Spec{
@@ -127,7 +135,7 @@ func (p *pool) start(role security.Role, name string, args ...string) (*cluster.
 }
 
 func (p *pool) startMaster(ctx context.Context) error {
-	proc, err := p.start(security.RoleMaster, "master", "master", "--config", p.config())
+	proc, err := p.start(security.RoleMaster, "master", p.masterCommand...)
 	if err != nil {
 		return err
 	}
@@ -143,12 +151,13 @@ func (p *pool) startStore(i int) error {
 	args := []string{"store",
 		"--master_server_address", p.rpc, "--metadata_server", p.meta, "--local_hostname", "127.0.0.1",
 		"--protocol", p.opts.Protocol, "--transports", p.opts.Protocol,
-		"--set", "plugins.transport." + p.opts.Protocol + ".mode=" + p.opts.TransportMode,
-		"--set", "plugins.transport." + p.opts.Protocol + ".required=true",
 		"--plugin_dir", strings.Join(p.opts.PluginDirs, ","),
 		"--global_segment_size", strconv.FormatUint(p.opts.segmentSize(), 10), "--keep", "off"}
+	transport := "plugins.transport." + p.opts.Protocol
+	args = append(args, p.own(transport+".mode", p.opts.TransportMode)...)
+	args = append(args, p.own(transport+".required", "true")...)
 	for _, key := range slices.Sorted(maps.Keys(p.transport)) {
-		args = append(args, "--set", "plugins.transport."+p.opts.Protocol+".config."+key+"="+p.transport[key])
+		args = append(args, p.own(transport+".config."+key, p.transport[key])...)
 	}
 	if p.opts.Tiers {
 		folder := filepath.Join(p.dir, name)
@@ -161,7 +170,7 @@ func (p *pool) startStore(i int) error {
 			args = append(args, "--offload_high_watermark", "0.99", "--offload_low_watermark", "0.98")
 		}
 	}
-	proc, err := p.start(security.RoleStore, name, args...)
+	proc, err := p.start(security.RoleStore, name, append(args, SettingsArgs(p.opts.Config, p.opts.Set)...)...)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (p *pool) job(i, total int) Job {
 		Workers: p.opts.Workers, Load: p.opts.Load, Trace: p.opts.Trace,
 		Master: p.rpc, Metadata: p.meta, Checksum: p.opts.Checksum, Protocol: p.opts.Protocol, TransportMode: p.opts.TransportMode, PluginDirs: p.opts.PluginDirs,
 		Transport: p.transport, Security: p.security.Of(security.RoleClient), Tiers: p.opts.Tiers, TiersEvict: p.opts.TierBytes > 0,
-		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second),
+		AllocWait: max(10*p.opts.LeaseTTL, 2*time.Second), Settings: SettingsArgs(p.opts.Config, p.opts.Set),
 	}
 }
 

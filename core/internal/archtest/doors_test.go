@@ -23,6 +23,7 @@ var listeners = map[string]string{
 	"core/bench/micro/stream.go":           "loopback, for a benchmark in one process",
 	"core/api/introspect/listen.go":        "a unix socket, whose peers are checked by user",
 	"core/store/local/serve/server.go":     "a unix socket, whose peers are checked by user",
+	"core/pluginhost/launch/byhand.go":     "a unix socket in a folder of this user only, and never with a security mode",
 	"core/metadata/storetest/faults.go":    "for tests",
 	"core/metadata/central/directory.go":   "p2p.Listen",
 }

@@ -1,8 +1,6 @@
 package find
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,76 +63,4 @@ func readProgram(path string) (Program, *launch.Image, error) {
 		return Program{}, nil, errs.New(errs.InvalidParams, path, "%w", err)
 	}
 	return p, im, nil
-}
-
-// Installed is what Install did.
-type Installed struct {
-	Program
-	// Path is where the program is now.
-	Path string
-	// Before is the program that was there, nil if there was none or it cannot be read.
-	Before *Program
-}
-
-// Install copies a plugin into a folder, under the name that Find searches, with mode 0755.
-// Concurrent readers see the old program or the new one. Install makes the folder if it is
-// missing. It refuses a program for another platform, a program that speaks no contract version
-// of api(kind), and a folder that other users may change. NotSupported where api(kind) is empty.
-func Install(ctx context.Context, file, dir string, api func(kind string) []uint) (Installed, error) {
-	p, im, err := readProgram(file)
-	if err != nil {
-		return Installed{}, err
-	}
-	defer im.Close()
-	if p.Platform != trust.AnyPlatform && p.Platform != trust.HostPlatform() {
-		return Installed{}, errs.New(errs.InvalidParams, file, "it is a program for %s, and this is %s", p.Platform, trust.HostPlatform())
-	}
-	host := api(p.Manifest.Kind)
-	if _, err := plugin.NegotiateAPI(host, p.Manifest.API); err != nil {
-		return Installed{}, errs.Wrap(errs.InvalidVersion, file, err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // others may read plugins
-		return Installed{}, errs.Wrap(errs.FileOpenFail, "", err)
-	}
-	real, err := trust.Folder(dir)
-	if err != nil {
-		return Installed{}, errs.New(errs.FileOpenFail, dir, "%w", err)
-	}
-	folder, err := os.Open(real)
-	if err != nil {
-		return Installed{}, errs.Wrap(errs.FileOpenFail, "", err)
-	}
-	defer folder.Close()
-	if err := trust.Reserve(ctx, folder); err != nil {
-		return Installed{}, errs.New(errs.UnavailableInCurrentStatus, dir, "another program is writing there and does not finish: %w", err)
-	}
-	out := Installed{Program: p, Path: filepath.Join(dir, p.Manifest.BinaryName())}
-	if before, err := ReadProgram(out.Path); err == nil {
-		out.Before = &before
-	}
-	target := filepath.Join(real, p.Manifest.BinaryName())
-	if info, err := os.Lstat(target); err == nil && info.IsDir() {
-		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "it is a folder")
-	}
-	if err := trust.Replace(folder, target, im.Reader(), 0o755); err != nil {
-		return Installed{}, errs.New(errs.FileOpenFail, out.Path, "cannot write it: %w", err)
-	}
-	return out, nil
-}
-
-// Uninstall removes the file of a plugin from a folder. It fails with FileNotFound if there is no
-// such file, and with FileOpenFail if this user may not remove it. A process that runs the program
-// goes on.
-func Uninstall(path string) error {
-	if _, ok := plugin.ParseBinaryName(filepath.Base(path)); !ok {
-		return errs.New(errs.InvalidParams, path, "it is not named like a plugin")
-	}
-	err := os.Remove(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return errs.Wrap(errs.FileNotFound, "", err)
-	case err != nil:
-		return errs.Wrap(errs.FileOpenFail, "", err)
-	}
-	return nil
 }

@@ -76,7 +76,7 @@ func TestInstall(t *testing.T) {
 
 	names, err := os.ReadDir(to)
 	require.NoError(t, err)
-	assert.Len(t, names, 1)
+	assert.Len(t, names, 2, "the plugin and the folder of earlier versions")
 	require.NoError(t, Uninstall(done.Path))
 	assert.ErrorIs(t, Uninstall(done.Path), errs.FileNotFound.Err())
 	assert.ErrorIs(t, Uninstall(first), errs.InvalidParams.Err())

@@ -1,12 +1,14 @@
 package launch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -40,6 +42,9 @@ type child struct {
 	lifeline       *os.File // our end; closing it tells the child to exit
 	data           *os.File // the child's end of the socket for descriptors, nil for none
 
+	hand  *hand     // of a process that an operator starts, else nil
+	first io.Reader // what such a process has written so far, and its further standard output
+
 	reaped chan struct{} // closed once the child is collected
 	done   chan struct{} // closed once its log is read as well
 
@@ -60,6 +65,9 @@ func newChild(ctx context.Context, o Options, out *output) *child {
 // kernel takes the end of that thread for the end of the parent. So one locked thread starts
 // the process and waits for it.
 func (c *child) Start(context.Context) error {
+	if c.hand != nil {
+		return c.meet(c.hand.ctx)
+	}
 	theirs, err := c.wire()
 	if err != nil {
 		return fmt.Errorf("prepare %s: %w", c.path, err)
@@ -81,6 +89,73 @@ func (c *child) Start(context.Context) error {
 		return err
 	}
 	go c.drain() //nolint:contextcheck // The log outlives the start.
+	return nil
+}
+
+// meet waits until the operator has started the program, and then watches it.
+func (c *child) meet(ctx context.Context) error {
+	h := c.hand
+	pipe := filepath.Join(h.dir, "stdout")
+	err := unix.Mkfifo(pipe, 0o600)
+	var out *os.File
+	if err == nil { // For writing too, so that the pipe does not end with the first process that closes it.
+		out, err = os.OpenFile(pipe, os.O_RDWR|unix.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		closeAll([]*os.File{c.data})
+		close(c.done)
+		return fmt.Errorf("make the pipe %s: %w", pipe, err)
+	}
+	c.stdout = out
+	fail := func(err error) error {
+		_ = out.Close()
+		h.close()
+		close(c.done)
+		return err
+	}
+	more, err := h.offer(c.data, c.out)
+	if err != nil {
+		return fail(err)
+	}
+	c.cmd.Env = append(c.cmd.Env, more...)
+	env := filepath.Join(h.dir, "env")
+	if err := os.WriteFile(env, exports(c.cmd.Env), 0o600); err != nil {
+		return fail(err)
+	}
+	h.announce(ByHand{Program: c.path, Env: env, Stdout: pipe})
+	stop := context.AfterFunc(ctx, h.release)
+	defer stop()
+	interrupted := make(chan struct{})
+	met := make(chan struct{})
+	go func() {
+		defer close(interrupted)
+		select {
+		case <-h.gone:
+			_ = out.SetReadDeadline(time.Unix(1, 0))
+		case <-met:
+		}
+	}()
+	br := bufio.NewReaderSize(out, handLine)
+	address, err := h.handshake(br, c.out)
+	close(met)
+	<-interrupted
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return fail(fmt.Errorf("wait for the program to be started by hand: %w", err))
+	}
+	pidfd, err := h.identify(ctx, address)
+	if err != nil {
+		return fail(err)
+	}
+	c.first = io.MultiReader(strings.NewReader(h.line+"\n"), br)
+	go func() {
+		h.wait(pidfd)
+		close(c.reaped)
+		_ = c.stdout.SetReadDeadline(time.Now())
+		close(c.done)
+	}()
 	return nil
 }
 
@@ -196,6 +271,10 @@ func (c *child) drain() {
 
 // kill ends the whole process group. It may be called at any time, and more than once.
 func (c *child) kill() {
+	if c.hand != nil {
+		c.hand.release()
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true
@@ -248,6 +327,9 @@ func (c *child) killFor(reason string) {
 
 // ending says how the child ended. It is valid once reaped is closed.
 func (c *child) ending() string {
+	if c.hand != nil {
+		return c.hand.ending()
+	}
 	state := c.cmd.ProcessState
 	if state == nil {
 		return "did not start"
@@ -264,6 +346,8 @@ func (c *child) ending() string {
 
 func (c *child) pid() int {
 	switch {
+	case c.hand != nil:
+		return c.hand.pid()
 	case c.cmd.Process == nil:
 		return 0
 	case c.kept != nil:
@@ -287,7 +371,15 @@ func (c *child) Kill(context.Context) error {
 
 // Stdout implements runner.Runner. go-plugin stops reading at a line of 64 KiB, which would
 // block the plugin's writes.
-func (c *child) Stdout() io.ReadCloser { return &lines{ReadCloser: c.stdout} }
+func (c *child) Stdout() io.ReadCloser {
+	if c.first != nil {
+		return &lines{ReadCloser: struct {
+			io.Reader
+			io.Closer
+		}{c.first, c.stdout}}
+	}
+	return &lines{ReadCloser: c.stdout}
+}
 
 // Stderr implements runner.Runner. Package launch reads the log itself, because go-plugin's
 // parser panics on a record whose message is not a string.

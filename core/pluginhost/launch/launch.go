@@ -60,7 +60,11 @@ type Options struct {
 	// Sandbox says which rights the child keeps; its zero value takes none away. The folder of the
 	// child's socket need not be in it.
 	Sandbox sandbox.Policy
-	// StartTimeout defaults to DefaultStartTimeout.
+	// ByHand makes Start wait for a program that an operator starts, instead of starting one. Start calls
+	// it when the program may be started. The host then does not end the process, sets no limits, and
+	// takes no rights away. The operator vouches for the program.
+	ByHand func(ByHand)
+	// StartTimeout defaults to DefaultStartTimeout. It bounds the operator as well.
 	StartTimeout time.Duration
 	// CallTimeout bounds each call of the kind. It defaults to wire.DefaultTimeout.
 	CallTimeout time.Duration
@@ -117,6 +121,9 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	p := &Process{child: newChild(context.WithoutCancel(ctx), o, out), secure: secure, closed: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, o.StartTimeout)
 	defer cancel()
+	if o.ByHand != nil {
+		p.child.hand = &hand{announce: o.ByHand, ctx: ctx, gone: make(chan struct{})}
+	}
 	if kind.Data {
 		if p.data, p.child.data, err = shm.Pair("descriptors of " + o.ID.String()); err != nil {
 			return nil, errs.Wrap(errs.Internal, op, err)
@@ -162,6 +169,9 @@ func (p *Process) config(ctx context.Context, o Options, kind wire.Descriptor, c
 			p.child.cmd.Env = append(spec.Env, environment(ctx, o)...)
 			p.child.cmd.Env = append(p.child.cmd.Env, clientCertEnv+"="+certificate)
 			p.child.cmd.Env = append(p.child.cmd.Env, p.child.box.own(dir)...)
+			if p.child.hand != nil {
+				p.child.hand.dir = dir
+			}
 			return p.child, nil
 		},
 		SkipHostEnv:      true,
@@ -228,8 +238,10 @@ func (p *Process) explain(ctx context.Context, o Options, err error) error {
 		return errs.Wrap(errs.RPCFail, op, ctx.Err())
 	case errors.Is(err, unix.ENOEXEC):
 		return errs.New(errs.FileOpenFail, op, "it is neither a program for %s/%s nor a script that begins with #! and its interpreter: %w", runtime.GOOS, runtime.GOARCH, err)
-	case p.child.cmd.Process == nil:
+	case p.child.cmd.Process == nil && p.child.hand == nil:
 		return errs.Wrap(errs.FileOpenFail, op, err)
+	case p.child.hand != nil:
+		return errs.New(errs.RPCFail, op, "%s", firstLine(text))
 	default:
 		err = errs.New(errs.RPCFail, op, "the program %s before it was ready", p.child.ending())
 		if p.child.ending() == killedByHost {

@@ -4,6 +4,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/observe"
+	"github.com/mooncake-go/mooncake/core/pluginhost"
 )
 
 // verbs makes the commands of this package.
@@ -110,8 +112,9 @@ func (e verbs) checkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report all errors of a configuration file",
-		Long: `Reads a file strictly, decodes the settings of every plugin that it selects, and builds the
-role without starting it: it touches no port, memory, device or process.`,
+		Long: `Reads a file strictly, checks the settings of every plugin in it that is linked in or found in a plugin
+folder, and builds the role without starting it: it touches no port, memory, device or process. For a
+plugin's program it compares the names of the settings with those in the program's manifest.`,
 		Example: `  mooncake config check master.yaml
   mooncake config check --role store store.json`,
 		Args: command.Args(1, 1, "one file"),
@@ -136,12 +139,24 @@ role without starting it: it touches no port, memory, device or process.`,
 					return command.Usage(fmt.Errorf("%s: as a %s: %w", args[0], name, err))
 				}
 			}
+			if err := e.checkPlugins(loaded.Config, log); err != nil {
+				return command.Usage(fmt.Errorf("%s: %w", args[0], err))
+			}
 			fmt.Fprintf(e.Stdout, "%s: ok\n", args[0])
 			return nil
 		},
 	}
 	roleFlag(cmd, &role)
 	return cmd
+}
+
+// checkPlugins checks the settings of plugins that no role selects as well.
+func (e verbs) checkPlugins(cfg config.Config, log *slog.Logger) error {
+	catalog, err := pluginhost.FromConfig(cfg, e.Builtins, log)
+	if err != nil {
+		return err
+	}
+	return catalog.CheckSettings(cfg.Plugins)
 }
 
 // roles returns the composition of each role that is a process.

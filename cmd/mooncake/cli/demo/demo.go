@@ -16,6 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/bench/demo"
+	"github.com/mooncake-go/mooncake/core/config"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -57,7 +58,9 @@ The demo always ends every process that it started and removes its folder.`,
   mooncake demo --security mtls
   mooncake demo --transport tcp --transport-mode subprocess --kill transport@0.5
   mooncake demo --kill store@0.5
-  mooncake demo --corrupt 0.5`,
+  mooncake demo --corrupt 0.5
+  mooncake demo --set plugins.transport.tcp.config.connections_per_peer=8 --set master.stripe_size=8MiB
+  mooncake demo --config pool.yaml`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -86,6 +89,9 @@ The demo always ends every process that it started and removes its folder.`,
 				o.PluginDirs = []string{filepath.Dir(e.Program)}
 			}
 			if o.PluginDirs, err = command.Absolute(o.PluginDirs); err != nil {
+				return err
+			}
+			if err := e.checkSettings(&o); err != nil {
 				return err
 			}
 			ctx, stop := command.UntilInterrupted(cmd.Context())
@@ -133,8 +139,29 @@ The demo always ends every process that it started and removes its folder.`,
 	f.StringVar(&kill, "kill", "", "end a process with SIGKILL in the middle: store@0.5; also master, evict, alloc, transport (of a store), worker-transport")
 	f.Float64Var(&o.Corrupt, "corrupt", 0, "flip a byte in every page of a store's memory after this share of the requests")
 	f.BoolVar(&o.Checksum, "checksum", o.Checksum, "compute and verify the checksum of every page; otherwise only the content shows wrong bytes")
+	f.StringVar(&o.Config, "config", "", "configuration file of all processes; what the demo sets itself, such as addresses, sizes and plugins, goes before it")
+	f.StringArrayVar(&o.Set, "set", nil, "setting of all processes as key=value, before everything else; repeatable")
 	f.BoolVar(&logs, "logs", false, "show the log lines of the processes")
 	return cmd
+}
+
+// checkSettings refuses settings of the user before any process is started with them.
+func (e verbs) checkSettings(o *demo.Options) (err error) {
+	if o.Config != "" {
+		if o.Config, err = filepath.Abs(o.Config); err != nil {
+			return command.Usage(err)
+		}
+	}
+	for _, role := range []config.Role{config.RoleMaster, config.RoleStore, config.RoleClient} {
+		flags, _, err := config.ParseArgs(role, demo.SettingsArgs(o.Config, o.Set))
+		if err == nil {
+			_, err = config.Load(config.Options{Role: role, Flags: flags, PluginDefaults: e.PluginDefaults()})
+		}
+		if err != nil {
+			return command.Usage(err)
+		}
+	}
+	return nil
 }
 
 // wantsCertificates reports whether a built-in plugin has the settings ca, cert and key.

@@ -40,9 +40,13 @@ func NewWorker(e *command.Env) *cobra.Command {
 			if err != nil {
 				return command.Usage(err)
 			}
-			loaded, err := config.Load(config.Options{Role: config.RoleClient, PluginDefaults: e.PluginDefaults()})
+			flags, _, err := config.ParseArgs(config.RoleClient, job.Settings)
 			if err != nil {
-				return err
+				return command.Usage(err)
+			}
+			loaded, err := config.Load(config.Options{Role: config.RoleClient, Flags: flags, PluginDefaults: e.PluginDefaults()})
+			if err != nil {
+				return command.Usage(err)
 			}
 			cfg := loaded.Config
 			cfg.Store.MasterServerAddress, cfg.Store.MetadataServer = job.Master, job.Metadata
@@ -52,7 +56,7 @@ func NewWorker(e *command.Env) *cobra.Command {
 			}
 			if job.Protocol != "" {
 				cfg.Store.Protocol, cfg.Store.Transports = job.Protocol, []string{job.Protocol}
-				cfg.Plugins.Transport = map[string]config.Plugin{job.Protocol: transportEntry(cfg, job)}
+				cfg.Plugins.Transport = map[string]config.Plugin{job.Protocol: transportEntry(cfg, job)} // with the user's settings of it
 			}
 			cfg.Plugins.Dirs = job.PluginDirs
 			cfg.Admin.Socket = config.SocketOn // It shows in `plugins list` like the rest of the pool.

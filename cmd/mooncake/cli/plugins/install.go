@@ -26,7 +26,8 @@ func (e verbs) installCmd() *cobra.Command {
 		Short: "Check a plugin and copy it into a plugin folder",
 		Long: `Reads the manifest from FILE, checks that FILE is a plugin for this machine with a contract
 version that this program supports, and copies it under its right name, with mode 0755, into
-the plugin folder of this user, or into that of --dir. It replaces an older file atomically.
+the plugin folder of this user, or into that of --dir. It replaces an older file atomically, and keeps
+that: 'mooncake plugins rollback ID' goes back to it.
 FILE may have any name that is not that of another plugin. The plugin is not run.
 
 A process that runs the plugin keeps its version until 'mooncake plugins reload ID'.`,
@@ -85,6 +86,11 @@ func (e verbs) installPlugin(ctx context.Context, t trusting, file, dir string, 
 	if err != nil {
 		return err
 	}
+	return e.installed(ctx, t, done, lock, format)
+}
+
+// installed enters what was installed into the lock file, and prints it.
+func (e verbs) installed(ctx context.Context, t trusting, done find.Installed, lock bool, format output.Format) error {
 	id := done.Manifest.ID
 	out := installation{
 		ID: id.String(), Version: done.Manifest.Version, Platform: done.Platform, SHA256: done.SHA256, File: done.Path, Notes: []string{},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
@@ -70,6 +72,11 @@ func (e verbs) listPlugins(ctx context.Context, f listFlags) error {
 		now = e.askAll(ctx)
 	}
 	list := join(catalog.List(), now)
+	for i, p := range list {
+		if !isBuiltin(p.Entry) && p.Usable() {
+			list[i].Kept = find.Versions(filepath.Dir(p.Home), p.ID())
+		}
+	}
 	list = slices.DeleteFunc(list, func(p listedPlugin) bool { return f.kind != "" && p.Kind != f.kind })
 	if f.noLive {
 		for i := range list {
@@ -108,6 +115,11 @@ func tablePlugins(w io.Writer, list []listedPlugin, wide bool) {
 	}
 	_ = t.Write(w) // The writer keeps the error.
 	for _, p := range list {
+		for _, k := range p.Kept {
+			if wide {
+				fmt.Fprintf(w, "\n%s: version %s, sha256 %s, was replaced at %s\n", p.ID(), output.Printable(k.Version), short(k.SHA256), k.Since.Local().Format(time.DateTime))
+			}
+		}
 		for _, in := range p.Instances {
 			if wide || severity(in.State) > severity(plugin.StateOK) {
 				writeInstance(w, in)

@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/api/introspect"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/find"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -37,6 +38,8 @@ type listedPlugin struct {
 	pluginhost.Entry `yaml:",inline"`
 	// Instances are those of running processes. The key is absent if no process was asked.
 	Instances []liveInstance `json:"instances,omitzero" yaml:"instances,omitempty"`
+	// Kept are the versions that plugins rollback can put back in place of the file.
+	Kept []find.Kept `json:"kept,omitempty" yaml:"kept,omitempty"`
 }
 
 // live has the answers of the processes of this machine.

@@ -25,7 +25,7 @@ func New(env *command.Env) *cobra.Command {
 		Example: `  mooncake plugins list
   mooncake plugins reload transport/tcp
   mooncake plugins run bin/mooncake-plugin-evict-lru`,
-	}, append(e.authoring(), e.listCmd(), e.reloadCmd(), e.runCmd(), e.inspectCmd(), e.lockCmd(), e.verifyCmd(), e.signCmd(), e.keygenCmd(), e.installCmd(), e.removeCmd())...)
+	}, append(e.authoring(), e.listCmd(), e.reloadCmd(), e.runCmd(), e.inspectCmd(), e.lockCmd(), e.verifyCmd(), e.signCmd(), e.keygenCmd(), e.installCmd(), e.rollbackCmd(), e.removeCmd())...)
 }
 
 func apis(versions []uint) string {

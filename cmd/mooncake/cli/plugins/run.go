@@ -16,6 +16,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/output"
 	"github.com/mooncake-go/mooncake/core/observe"
 	"github.com/mooncake-go/mooncake/core/pluginhost"
+	"github.com/mooncake-go/mooncake/core/pluginhost/launch"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -28,6 +29,7 @@ type runFlags struct {
 	length   time.Duration
 	format   output.Format
 	level    string
+	attach   bool
 }
 
 func (e verbs) runCmd() *cobra.Command {
@@ -43,15 +45,21 @@ backoff, as in a host.
 
 The verb is for authors, and shows why a plugin does not start. The file must be named
 mooncake-plugin-<kind>-<name>. The exit code is 1 if the plugin does not start, or is not well
-in the end.`,
+in the end.
+
+With --attach the verb starts no program. It prints what to run instead, for a debugger or a profiler,
+and waits for that program. It then neither kills it nor gives up on it while a debugger holds it. It
+is refused where security.mode or plugins.trust demands programs that were checked.`,
 		Example: `  mooncake plugins run bin/mooncake-plugin-evict-lru
   mooncake plugins run ./mooncake-plugin-evict-fifo --config expected_objects=1000000 --for 10s
+  mooncake plugins run bin/mooncake-plugin-evict-lru --attach
   mooncake plugins run bin/mooncake-plugin-transport-tcp --config 'advertise=["127.0.0.1"]' -o json`,
 		Args: command.Args(1, 1, "the path of one program"),
 		RunE: func(cmd *cobra.Command, args []string) error { return e.runPlugin(cmd.Context(), args[0], f) },
 	}
 	cmd.Flags().StringArrayVar(&f.settings, "config", nil, "setting of the plugin as name=value, with the value as JSON or plain text; repeatable")
 	cmd.Flags().DurationVar(&f.length, "for", 0, "end after this time; 0 runs until Ctrl-C")
+	cmd.Flags().BoolVar(&f.attach, "attach", false, "wait for a program that you start yourself, for example under a debugger")
 	output.Flag(cmd.Flags(), &f.format, "text, or json for one object a line", output.Text, output.JSON)
 	cmd.Flags().StringVar(&f.level, "log-level", "info", "lowest level of the log lines that are shown: debug, info, warn or error")
 	return cmd
@@ -85,7 +93,32 @@ func (e verbs) runPlugin(ctx context.Context, binary string, f runFlags) error {
 		return err
 	}
 	t := &trial{id: id, catalog: catalog, log: log, changed: make(chan struct{}, 1)}
-	return t.run(ctx, pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}, f.length)
+	spec := pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}
+	if f.attach {
+		t.supervision, spec.ByHand = patient, e.tellHow
+	}
+	return t.run(ctx, spec, f.length)
+}
+
+// attachTime bounds the wait for a program that is started by hand, and a call while a debugger holds it.
+const attachTime = time.Hour
+
+// patient lets a debugger hold a plugin's process.
+var patient = pluginhost.Supervision{
+	StartTimeout: attachTime, CallTimeout: attachTime, ReplayTimeout: attachTime, StopTimeout: endTime, MaxTimeouts: -1, PulseEvery: -1,
+}
+
+// tellHow tells the operator how to start a program by hand.
+func (e verbs) tellHow(h launch.ByHand) {
+	fmt.Fprintf(e.Stderr, `Start the plugin in another terminal, for example with one of
+
+  (. %[1]s && %[2]s > %[3]s)
+  (. %[1]s && dlv exec --redirect stdout:%[3]s %[2]s)
+  (. %[1]s && gdb -ex 'run > %[3]s' %[2]s)
+  (. %[1]s && perf record -g %[2]s > %[3]s)
+
+waiting for it, %[4]s at most; Ctrl-C ends the wait
+`, h.Env, h.Program, h.Stdout, attachTime)
 }
 
 // parseSettings parses settings of the form name=value. Dots in the name separate levels.
@@ -126,6 +159,8 @@ type trial struct {
 	log     *slog.Logger
 	changed chan struct{} // has an element if the state may have changed
 	shown   pluginhost.Instance
+	// supervision has the limits of a program that the host starts, unless it is set.
+	supervision pluginhost.Supervision
 }
 
 // Logger implements plugin.Host.
@@ -141,7 +176,7 @@ func (t *trial) Report(plugin.Health) {
 
 // open opens the plugin and returns a call that polls it.
 func (t *trial) open(ctx context.Context, spec pluginhost.Spec) (plugin.Component, func(context.Context) error, error) {
-	p, err := t.catalog.Open(ctx, t.id, spec, pluginhost.Supervision{})
+	p, err := t.catalog.Open(ctx, t.id, spec, t.supervision)
 	switch p := p.(type) {
 	case evict.Policy:
 		return p, func(ctx context.Context) error { _, err := p.Stats(ctx); return err }, err
@@ -179,9 +214,18 @@ func (t *trial) run(ctx context.Context, spec pluginhost.Spec, length time.Durat
 		}
 		return err
 	}
+	t.poll(ctx, length, ask)
+	return nil // The deferred function returns the error of a plugin that is not well.
+}
+
+// poll shows the state of the plugin until length is over, or forever if it is 0.
+func (t *trial) poll(ctx context.Context, length time.Duration, ask func(context.Context) error) {
 	if length > 0 {
+		// Not a deadline: the plugin's side would see it as well, and could answer a call with it before
+		// this side has ended.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, length)
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(length, cancel).Stop()
 		defer cancel()
 	}
 	tick := time.NewTicker(askEvery)
@@ -189,11 +233,11 @@ func (t *trial) run(ctx context.Context, spec pluginhost.Spec, length time.Durat
 	for {
 		t.show()
 		if t.shown.State == plugin.StateFailed {
-			return nil // The deferred function returns the error.
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-t.changed:
 		case <-tick.C:
 			if err := ask(ctx); err != nil && ctx.Err() == nil && t.instance().State == plugin.StateOK {

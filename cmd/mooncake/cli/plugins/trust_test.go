@@ -193,6 +193,53 @@ func TestLockOfAnotherPlatform(t *testing.T) {
 	assert.Equal(t, trust.IsLocked, in.Trust, "as it is for its platform")
 }
 
+// TestRollback: the earlier version is installed and locked, and a second rollback undoes the first.
+func TestRollback(t *testing.T) {
+	w := newWorkbench(t)
+	file := filepath.Join(private(t), "fifo")
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		w.write(file, "evict/fifo", version, "#!/bin/false\x00")
+		code, _, errOut := w.run("install", file, "--lock")
+		require.Equal(t, command.ExitOK, code, errOut)
+	}
+	for _, c := range []struct {
+		args         []string
+		now, instead string
+	}{
+		{[]string{"rollback", "evict/fifo"}, "1.0.0", "2.0.0"},
+		{[]string{"rollback", "evict/fifo", "2.0.0"}, "2.0.0", "1.0.0"},
+	} {
+		var done plugins.Installation
+		require.Equal(t, command.ExitOK, w.json(&done, c.args...))
+		assert.Equal(t, c.now, done.Version)
+		assert.Equal(t, c.instead, done.Before.Version)
+		assert.Equal(t, trust.IsLocked, done.Trust)
+		var list []plugins.ListedPlugin
+		require.Equal(t, command.ExitOK, w.json(&list, "list", "--no-live", "--kind", "evict"))
+		for _, p := range list {
+			if p.Name == "fifo" {
+				assert.Equal(t, c.now, p.Version)
+				require.Len(t, p.Kept, 1)
+				assert.Equal(t, c.instead, p.Kept[0].Version)
+			}
+		}
+	}
+	code, out, _ := w.run("list", "--no-live", "-o", "wide")
+	assert.Equal(t, command.ExitOK, code)
+	assert.Contains(t, out, "evict/fifo: version 1.0.0, sha256 ")
+	for want, args := range map[string][]string{
+		"kept are 1.0.0":            {"rollback", "evict/fifo", "3.0.0"},
+		"it has no file":            {"rollback", "evict/lru"},
+		"no mooncake-plugin-evict-": {"rollback", "evict/none"},
+		"no earlier version of it":  {"rollback", "evict/fifo", "--dir", private(t)},
+		"must have the form":        {"rollback", "fifo"},
+	} {
+		code, _, errOut := w.run(args...)
+		assert.NotEqual(t, command.ExitOK, code)
+		assert.Contains(t, errOut, want)
+	}
+}
+
 func TestInstallAndRemove(t *testing.T) {
 	w := newWorkbench(t)
 	file := w.write(filepath.Join(private(t), "fifo-1.0.0"), "evict/fifo", "1.0.0", "#!/bin/false\x00")

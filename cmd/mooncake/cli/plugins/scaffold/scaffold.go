@@ -92,6 +92,8 @@ type values struct {
 	Module, Package    string
 	LocalSDK           bool
 	SDKDir, SDKVersion string
+	// Release is the version of this project that the module is for, empty with LocalSDK.
+	Release string
 }
 
 // Try is what make does to run the plugin.
@@ -110,7 +112,7 @@ func Files(o Options) (map[string][]byte, error) {
 	}
 	v := values{
 		ID: o.ID, Kind: o.ID.Kind, Name: o.ID.Name, Binary: o.ID.BinaryName(),
-		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "",
+		Module: o.Module, Package: packageName(o.ID), LocalSDK: o.SDK.Dir != "", Release: o.SDK.Version,
 		SDKDir: o.SDK.Dir, SDKVersion: strings.TrimPrefix(o.SDK.Version, "v"),
 	}
 	if o.Language != Go {

@@ -127,6 +127,7 @@ func TestModuleOfARelease(t *testing.T) {
 	assert.Empty(t, mod.Replace)
 	assert.NotContains(t, files, "go.sum")
 	assert.NotContains(t, string(files[".github/workflows/ci.yml"]), "folder of this machine")
+	assert.Contains(t, string(files[".github/workflows/ci.yml"]), "cmd/mooncake@v1.2.3 plugins conformance bin/linux-amd64/mooncake-plugin-alloc-mine\n")
 	theirs, err := readMod(sdkDir)
 	require.NoError(t, err)
 	assert.Equal(t, theirs.Go.Version, goVersion, "what a released sdk needs")
