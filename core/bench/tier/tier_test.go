@@ -125,12 +125,12 @@ func TestRunEnds(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"31 records":              func(o *Options) { o.Records = 31 },
-		"records of 5000":         func(o *Options) { o.RecordSize = 5000 },
-		"0 rounds":                func(o *Options) { o.Rounds = 0 },
-		"no such file":            func(o *Options) { o.Path += "/none" },
-		"is not a folder":         func(o *Options) { o.Path = filepath.Join("testdata", "fio-3.33.json") },
-		"there is no such plugin": func(o *Options) { o.ID.Name = "xyz" },
+		"31 records":               func(o *Options) { o.Records = 31 },
+		"records of 5000":          func(o *Options) { o.RecordSize = 5000 },
+		"0 rounds":                 func(o *Options) { o.Rounds = 0 },
+		"no such file":             func(o *Options) { o.Path += "/none" },
+		"is not a folder":          func(o *Options) { o.Path = filepath.Join("testdata", "fio-3.33.json") },
+		"there is no tier \"xyz\"": func(o *Options) { o.ID.Name = "xyz" },
 	} {
 		o := options(t, faulty.NewPlan())
 		change(&o)
