@@ -67,6 +67,7 @@ func TestConformanceUpstream(t *testing.T) {
 				transporttest.Without("register again after deregister", "the protocol names memory by address alone"),
 				transporttest.Without("a guarded region", "the protocol does not say why it rejects; see TestUpstreamGuard"),
 				transporttest.Without("grants of a region", "the protocol has no grants; it is off with a security mode unless the settings ask for it"),
+				transporttest.Without("stop answers peers", "the protocol has no answer for a write that a node gives up"),
 				transporttest.Without("rights of peers", "the protocol does not say why it rejects; see TestUpstreamRejections"))
 		})
 	}

@@ -71,7 +71,7 @@ func TestAFewBugs(t *testing.T) {
 	require.Empty(t, kitscore.Missed(verdicts))
 	require.Equal(t, []kitscore.Sum{{Kind: "transport", Bugs: 3, Binary: 2, InProcess: 3}}, kitscore.Sums(verdicts))
 	correct := base
-	correct.Kind, correct.Mode, correct.Checks = "transport", kitscore.Binary, []string{"content of many kinds", "an operation in doubt", "settings"}
+	correct.Kind, correct.Mode, correct.Checks = "transport", kitscore.Binary, []string{"content of many kinds", "an indeterminate operation", "settings"}
 	report, err := correct.Apart(t.Context())
 	require.NoError(t, err)
 	require.False(t, report.Failed(), "%+v", report.Checks)

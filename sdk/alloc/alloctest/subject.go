@@ -1,6 +1,7 @@
 package alloctest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,7 +26,7 @@ type subject struct {
 func newSubject(tb conformance.TB, f *subjects, spaces ...alloc.Space) subject {
 	tb.Helper()
 	a, err := f.f.New(f.settings(tb))
-	s := subject{t: tb, a: rig.Start(tb, a, err), patience: f.patience}
+	s := subject{t: tb, a: rig.Start(tb, a, err), patience: cmp.Or(f.patience, patience)}
 	for _, sp := range spaces {
 		s.add(sp.ID, sp.Size)
 	}

@@ -63,7 +63,7 @@ func checks() []checkOf {
 		{"deregister in the midst of a write", "Deregister returns without an error only when no write of a peer that has begun touches the memory any more.", (*suite).deregisterHalf},
 		{"a deadline in the past", "An operation whose deadline has passed fails with class transient-path, and moves nothing.", (*suite).deadlinePast},
 		{"a frozen peer", "Deadlines hold, and Close returns, although the peer does not answer.", (*suite).frozenPeer},
-		{"an operation in doubt", "An operation that ends while its peer does not answer is Quarantined if its bytes may still move; after Failed and OK nothing moves.", (*suite).inDoubt},
+		{"an indeterminate operation", "An operation that ends while its peer does not answer is Quarantined if its bytes may still move; after Failed and OK nothing moves.", (*suite).inDoubt},
 		{"stop answers peers", "Stop answers what peers have sent: their operations are OK or Failed with a transient class, not Quarantined.", (*suite).stopAnswers},
 		{"the peer stops", "Operations to a peer that stopped fail with a transient class.", (*suite).peerStops},
 		{"content over each rail", "Each rail that is up moves bytes; Rails returns a slice of its own with stable IDs.", (*suite).rails},

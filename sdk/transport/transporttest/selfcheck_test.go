@@ -172,7 +172,7 @@ var everything = []string{
 var heavy = []string{
 	"content at many sizes", "content at random", "checksums", "a completion is terminal", "one operation larger than everything", "many goroutines and paths",
 	"regions side by side", "exactly one completion", "exactly one completion, many at once", "deregister while peers read", "a path that is never reaped",
-	"content of many kinds", "an operation in doubt", "deregister in the midst of a write", "stop answers peers", "settings",
+	"content of many kinds", "an indeterminate operation", "deregister in the midst of a write", "stop answers peers", "settings",
 	"throughput", "a frozen peer", "leaks of paths and regions", "leaks of starts and stops",
 }
 
@@ -212,7 +212,7 @@ func bugs() map[string]bug {
 }
 
 // scored lists the checks whose bugs are in test/kitscore, because they need a transport with connections or settings.
-var scored = []string{"content of many kinds", "an operation in doubt", "deregister in the midst of a write", "stop answers peers", "settings"}
+var scored = []string{"content of many kinds", "an indeterminate operation", "deregister in the midst of a write", "stop answers peers", "settings"}
 
 // TestEveryRuleHasABug: for each check there is a bug that makes it fail.
 func TestEveryRuleHasABug(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // endBugs are bugs of how operations, paths and regions end.
 func endBugs() map[string]bug {
 	return map[string]bug{
-		"doubt-is-failed": {"a write whose fate is unknown is Failed instead of Quarantined", one("an operation in doubt"), completes(func(c *transport.Completion) {
+		"doubt-is-failed": {"a write whose fate is unknown is Failed instead of Quarantined", one("an indeterminate operation"), completes(func(c *transport.Completion) {
 			if c.Status == transport.Quarantined {
 				c.Status = transport.Failed
 			}

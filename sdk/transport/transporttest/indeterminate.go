@@ -192,7 +192,7 @@ func (s *suite) deregisterFrozen(t conformance.T) {
 		}
 		halt()
 		if begun := bytes.IndexByte(mem, byte(try)) >= 0; !begun || bytes.Count(mem, []byte{byte(try)}) == size {
-			resume() // Before it began or after it ended: once more.
+			resume() // Before it began or after it ended: again.
 			allOK(t, l.drain(t, p))
 			if try == tries {
 				t.Skip("no write of this transport can be stopped midway: each moves all of its bytes at once")
