@@ -17,8 +17,8 @@ const (
 	// returning is the time until an endpoint gets its full share of reads back, in multiples of the
 	// time that it was avoided.
 	returning = 4
-	// patience is how long reads without another copy wait for an endpoint that refuses them since a
-	// moment. A transport that its host starts again is back by then.
+	// patience is how long reads without another copy wait for an endpoint that has just begun to refuse
+	// them. A transport that its host starts again is back by then.
 	patience = time.Second
 )
 

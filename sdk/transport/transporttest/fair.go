@@ -147,7 +147,7 @@ func (s *suite) measure(t conformance.TB, p transport.Path, kind transport.OpKin
 	}
 	took := time.Since(began).Seconds()
 	name := map[transport.OpKind]string{transport.Read: "read", transport.Write: "write"}[kind]
-	what := fmt.Sprintf("%s of %d KiB, %d under way", name, size>>10, depth)
+	what := fmt.Sprintf("%s of %d KiB, %d in flight", name, size>>10, depth)
 	conformance.AddFigure(t, what, float64(count*size)/took/1e6, "MB/s")
 	conformance.AddFigure(t, what+", operations", float64(count)/took, "1/s")
 }

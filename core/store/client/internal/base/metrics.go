@@ -38,7 +38,7 @@ func newMetrics(to prometheus.Registerer, e *transfer.Engine) (*Metrics, error) 
 		Mismatches: r.Counter("mooncake_client_checksum_mismatches_total", "Replicas of objects whose bytes did not have the checksum of the object."),
 		Dropped:    r.Counter("mooncake_client_damaged_objects_removed_total", "Objects removed because none of their replicas had the bytes that were put."),
 		Expired:    r.Counter("mooncake_client_leases_expired_total", "Reads thrown away because they outlived their lease."),
-		Waited:     r.Counter("mooncake_client_refused_reads_repeated_total", "Reads repeated because the node of the last copy refused connections since a moment."),
+		Waited:     r.Counter("mooncake_client_refused_reads_repeated_total", "Reads repeated because the node of the last copy had just begun to refuse connections."),
 		Failovers:  r.Counter("mooncake_client_replica_failovers_total", "Reads that went on with another replica of the object."),
 		Stalled:    r.Counter("mooncake_client_replica_stalls_total", "Reads that left a replica for another one because its node was silent for a moment."),
 		Avoided:    r.Counter("mooncake_client_replicas_avoided_total", "Reads that began with another replica because the node of one had failed or been silent."),

@@ -85,8 +85,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refusing reports whether an item failed because the node of its last replica refuses connections
-// since a moment. One that does not answer at all has had its time.
+// refusing reports whether an item failed because the node of its last replica has just begun to
+// refuse connections. A node that does not answer at all has used up its time.
 func (r *Reader) refusing(it *Item, now time.Time) bool {
 	if errs.ClassOf(it.last) != errs.ClassTransientPeer || errors.Is(it.last, transfer.ErrTimeout) {
 		return false
