@@ -63,10 +63,10 @@ test: setup-python ## Run the tests: Go, real processes, Python
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-processes test-modules
 	$(MAKE) --no-print-directory test-python
 
-# The tests of real processes, which wait for them most of the time, so four of them run at once and beside the other modules.
+# The tests of real processes, which wait for them most of the time, so three of them run at once and beside the other modules.
 .PHONY: test-processes
 test-processes:
-	go test -p 4 -timeout 30m ./test/...
+	go test -p 3 -timeout 30m ./test/...
 
 .PHONY: test-modules
 test-modules:
