@@ -36,6 +36,10 @@ const (
 
 // mount makes segments known to the master: with their ledgers, or without where the master keeps none.
 func (c *cell) mount(ctx context.Context, segments []*segment) error {
+	if err := c.mounting.Acquire(ctx, 1); err != nil {
+		return errs.Wrap(errs.RPCTimeout, "wait for another mount of this node", err)
+	}
+	defer c.mounting.Release(1)
 	all, err := c.attachable(ctx) // All of them: a master that has forgotten the node forgot the others, too.
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/internal/promreg"
@@ -65,6 +67,7 @@ type cell struct {
 	remount   chan struct{}             // capacity 1: the master does not know the node
 	attached  chan struct{}             // capacity 1: a segment was attached
 	plain     atomic.Bool               // the master keeps no ledgers
+	mounting  *semaphore.Weighted       // of one mount at a time: a second attach would end the reports of the first
 	followers map[string]*follower      // by address; of the goroutine that pulls
 	// attachedAgain is when the node attached last, in Unix nanoseconds, 0 before the second time.
 	attachedAgain atomic.Int64
@@ -265,7 +268,7 @@ func (n *Node) enterLater(ctx context.Context) {
 func (n *Node) enter(ctx context.Context, masters []store.Master) {
 	all := make([]*cell, len(masters))
 	for i, m := range masters {
-		all[i] = &cell{Node: n, index: i, of: len(masters), master: m, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1), followers: map[string]*follower{}}
+		all[i] = &cell{Node: n, index: i, of: len(masters), master: m, remount: make(chan struct{}, 1), attached: make(chan struct{}, 1), mounting: semaphore.NewWeighted(1), followers: map[string]*follower{}}
 	}
 	n.mu.Lock()
 	n.count, n.pieces = len(masters), len(masters)
