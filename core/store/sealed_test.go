@@ -61,6 +61,28 @@ func TestSealedObjects(t *testing.T) {
 	}
 }
 
+// TestATrailerInAGrainOfItsOwn: the trailer of a value that is put in ranges may begin a grain that the value does not have.
+func TestATrailerInAGrainOfItsOwn(t *testing.T) {
+	for name, a := range algorithms {
+		p := newPool(t, nil)
+		p.member("a:1", memberOptions{segments: []uint64{64 << 20}})
+		c := p.member("c:1", memberOptions{client: sealing(a, testKeys(t))})
+		for _, size := range []int{81_681, 81_920, 5<<14 - 1} {
+			key := fmt.Sprint(name, size)
+			value := content(key, size)
+			_, plain := fragment.GrainOf(uint64(size))
+			_, sealed := fragment.GrainOf(seal.SealedSize(uint64(size)))
+			require.Greater(t, sealed, plain)
+			require.NoError(t, c.StartPuts(tctx, []string{key}, []uint64{uint64(size)}, one, nil)[0])
+			require.NoError(t, c.PutRanges(tctx, []store.Ranges{{Key: key, Fragments: []store.Fragment{{Mem: value}}}})[0].Err)
+			require.NoError(t, c.EndPuts(tctx, []string{key})[0])
+			got, err := c.Get(tctx, key)
+			require.NoError(t, err)
+			require.Equal(t, value, got)
+		}
+	}
+}
+
 // readSomehow reads an object in each way and compares it.
 func readSomehow(t *rapid.T, r *member, key string, value []byte) {
 	size, err := r.Size(tctx, key)

@@ -118,7 +118,7 @@ func (l *Layers) opened(p *openPut) error {
 		return err
 	}
 	if l.Config.Checksum {
-		_, n := fragment.GrainOf(p.item.Size())
+		_, n := fragment.GrainOf(p.item.StoredSize())
 		p.grains = make([]uint32, n)
 	}
 	p.busy, p.sealed = false, false

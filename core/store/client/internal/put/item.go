@@ -70,6 +70,9 @@ func (it *Item) Key() model.Key { return it.key }
 // Size returns the size of the value in bytes.
 func (it *Item) Size() uint64 { return it.plain }
 
+// StoredSize returns the size of the object in bytes, with the trailer of a sealed one.
+func (it *Item) StoredSize() uint64 { return it.size }
+
 // Fragments returns what the item writes.
 func (it *Item) Fragments() []store.Fragment { return it.fragments }
 
