@@ -59,7 +59,7 @@ const unsealedOnly = "^(TestDamaged.*|TestHalfDamagedObjectStays|TestLongRead|Te
 	"TestWhoIsToBlame|TestRanges.*|TestASessionLearnsGrains|TestCopiesKeepGrains|TestReadUnderLeaseOutlivesTheMaster|TestReadsLeaveASilentNode|" +
 	"TestMachineSleepsInRead|TestReadsFromTiers|TestManyObjectsFromTiers|TestTiersThat.*|TestStagedBytes.*|TestWrongBytesOfTiers|" +
 	"TestClientsWithoutTiers|TestReadTimeoutBoundsStage|TestHotCacheHoldsObjectsOfTiers|TestTiersAreFor.*|TestNextWaveIsStaged.*|" +
-	"TestValueThatChanges|TestSuiteWithSeals)$"
+	"TestValueThatChanges|TestAGrant.*|TestWhatTheWriterMayNotRead|TestLargeObjectsFromTiers|TestWhyOfTiers|TestTierOutlives|TestSuiteWithSeals)$"
 
 // TestSuiteWithSeals runs the other tests of this package, simulations included, with clients that seal.
 func TestSuiteWithSeals(t *testing.T) {
