@@ -59,7 +59,8 @@ const unsealedOnly = "^(TestDamaged.*|TestHalfDamagedObjectStays|TestLongRead|Te
 	"TestWhoIsToBlame|TestRanges.*|TestASessionLearnsGrains|TestCopiesKeepGrains|TestReadUnderLeaseOutlivesTheMaster|TestReadsLeaveASilentNode|" +
 	"TestMachineSleepsInRead|TestReadsFromTiers|TestManyObjectsFromTiers|TestTiersThat.*|TestStagedBytes.*|TestWrongBytesOfTiers|" +
 	"TestClientsWithoutTiers|TestReadTimeoutBoundsStage|TestHotCacheHoldsObjectsOfTiers|TestTiersAreFor.*|TestNextWaveIsStaged.*|" +
-	"TestValueThatChanges|TestAGrant.*|TestWhatTheWriterMayNotRead|TestLargeObjectsFromTiers|TestWhyOfTiers|TestTierOutlives|TestSuiteWithSeals)$"
+	"TestValueThatChanges|TestAGrant.*|TestWhatTheWriterMayNotRead|TestLargeObjectsFromTiers.*|TestNextStepIsStaged.*|TestWhyOfTiers|TestTierOutlives|TestUnmountTiers|TestTenants|" +
+	"TestWritesEndBeforeTheirMemoryIsUsedAgain|TestACrashedClientHoldsMemoryForAMinute|TestSuiteWithSeals)$"
 
 // TestSuiteWithSeals runs the other tests of this package, simulations included, with clients that seal.
 func TestSuiteWithSeals(t *testing.T) {
