@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 )
 
 // noOverlap requires that extents lie inside their spaces and do not overlap.
@@ -53,7 +54,7 @@ func testHostile(t conformance.T, f *subjects) {
 	s.allNil(s.free(r.Extent))
 
 	// Large numbers are numbers like others.
-	for id, size := range map[alloc.SpaceID]uint64{0: 16 << 40, math.MaxUint64: math.MaxUint64} {
+	for id, size := range rig.Ordered(map[alloc.SpaceID]uint64{0: 16 << 40, math.MaxUint64: math.MaxUint64}) {
 		var got []alloc.Extent
 		var sum uint64
 		for _, n := range []uint64{1, mib, 1 << 41, 3_120_000, 1 << 42, 1 << 33, mib} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/internal/expect"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/tier"
 )
 
@@ -211,7 +212,7 @@ func testAnother(s *subject) {
 	e := s.add("one", 5, 5000)
 	other := s.add("two", 5, 5000)
 	newer := s.add("one", 6, 5000)
-	for what, change := range map[string]func(*entry){
+	for what, change := range rig.Ordered(map[string]func(*entry){
 		"another key":               func(x *entry) { x.Key = []byte("onf") },
 		"a longer key":              func(x *entry) { x.Key = []byte("one1") },
 		"the key of another record": func(x *entry) { x.Key = other.Key },
@@ -225,7 +226,7 @@ func testAnother(s *subject) {
 		"an unknown locator":        func(x *entry) { x.at = tier.Locator{^uint64(0), 1 << 40, ^uint64(0), 12_345} },
 		"the place of another key":  func(x *entry) { x.at = other.at },
 		"the place of a version":    func(x *entry) { x.at = newer.at },
-	} {
+	}) {
 		x := e
 		change(&x)
 		whole := x.reads(s.mem)

@@ -22,7 +22,7 @@ func testRefuses(s *subject) {
 	expect.NoError(s.t, s.tier.Deregister(s.within(), 2))
 	tooLarge := s.tier.Volume().MaxRecord + 1
 	w, r := e.writes(s.mem), e.reads(s.mem)
-	for what, bad := range map[string]func() tier.Op{
+	for what, bad := range rig.Ordered(map[string]func() tier.Op{
 		"a kind that does not exist":     func() tier.Op { o := w; o.Kind = 3; return o },
 		"no kind":                        func() tier.Op { o := r; o.Kind = 0; return o },
 		"a Write without a key":          func() tier.Op { o := w; o.Record.Key = nil; return o },
@@ -43,7 +43,7 @@ func testRefuses(s *subject) {
 		"a Write of unregistered memory": func() tier.Op { o := w; o.Local = [][]byte{outside[:8192]}; return o },
 		"a Read to unregistered memory":  func() tier.Op { o := r; o.Local = [][]byte{s.mem[:4096], outside[:4096]}; return o },
 		"memory of a region that ended":  func() tier.Op { o := r; o.Local = [][]byte{ended}; return o },
-	} {
+	}) {
 		s.refuses(what, errs.InvalidParams, bad())
 		ops := []tier.Op{e.reads(s.mem[8192:]), bad(), e.reads(s.mem[3*8192:])}
 		for i := range ops {
@@ -76,15 +76,15 @@ func testOutside(s *subject) {
 	expect.NoError(s.t, err)
 	rig.Stop(s.tb, s.tier)
 	mem := make([]byte, 4096)
-	for when, x := range map[string]tier.Tier{"before Start": fresh, "after Stop": s.tier} {
+	for when, x := range rig.Ordered(map[string]tier.Tier{"before Start": fresh, "after Stop": s.tier}) {
 		_, _, scan := x.Scan(s.within(), tier.Cursor{}, make([]tier.Found, 1))
 		_, stats := x.Stats(s.within())
 		_, submit := x.Submit([]tier.Op{e.reads(s.mem)})
-		for what, err := range map[string]error{
+		for what, err := range rig.Ordered(map[string]error{
 			"Register": x.Register(s.within(), tier.Region{ID: 2, Mem: mem, FD: -1}), "Deregister": x.Deregister(s.within(), homeID),
 			"Submit": submit, "Forget": x.Forget(s.within(), []tier.Locator{e.at}), "Scan": scan, "Flush": x.Flush(s.within()),
 			"Wipe": x.Wipe(s.within()), "Stats": stats,
-		} {
+		}) {
 			expect.Equal(s.t, errs.UnavailableInCurrentStatus, errs.CodeOf(err), "%s %s: %v", what, when, err)
 		}
 	}

@@ -13,7 +13,7 @@ func testRegister(s *subject) {
 	m := s.more(3 * 8192)
 	mem, middle := m.b, m.region(2, 8192, 2*8192)
 	expect.NoError(s.t, s.tier.Register(s.within(), middle))
-	for what, r := range map[string]tier.Region{
+	for what, r := range rig.Ordered(map[string]tier.Region{
 		"an ID in use":        {ID: 2, Mem: make([]byte, 4096)},
 		"the ID 0":            {ID: 0, Mem: make([]byte, 4096)},
 		"an empty region":     {ID: 3, Mem: mem[:0]},
@@ -23,7 +23,7 @@ func testRegister(s *subject) {
 		"an overlap behind":   {ID: 3, Mem: mem[2*8192-1:]},
 		"a part":              {ID: 3, Mem: mem[9000:9001]},
 		"more than all":       {ID: 3, Mem: mem},
-	} {
+	}) {
 		r.FD = m.fd
 		err := s.tier.Register(s.within(), r)
 		expect.Equal(s.t, errs.InvalidParams, errs.CodeOf(err), "%s: %v", what, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -50,7 +51,7 @@ func fillUp(t conformance.TB, p transport.Path, l *ledger, op func(i int) transp
 
 // allOK requires completions to be OK.
 func allOK(t conformance.TB, done map[uint64]transport.Completion) {
-	for id, c := range done {
+	for id, c := range rig.Ordered(done) {
 		if c.Status != transport.OK {
 			t.Fatalf("operation %d is %s; it must be OK", id, endText(c))
 		}
@@ -81,6 +82,13 @@ func (s *suite) exactlyOnce(t conformance.T) {
 		}
 		model := map[uint64]expect{}
 		next, accepted, closed := uint64(0), 0, false
+		missing := func() string {
+			open := map[uint64]transport.Op{}
+			for id, e := range model {
+				open[id] = e.op
+			}
+			return missingText(open, accepted)
+		}
 		take := func(rt *rapid.T, c transport.Completion) {
 			e, ok := model[c.ID]
 			if !ok {
@@ -127,7 +135,9 @@ func (s *suite) exactlyOnce(t conformance.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
 				defer cancel()
 				n, err := p.Reap(ctx, dst)
-				require.NoError(t, err)
+				if err != nil { // The deadline has passed, or the path is closed and has nothing left.
+					rt.Fatalf("%s; Reap returned: %v", missing(), err)
+				}
 				require.Positive(t, n)
 				for _, c := range dst[:n] {
 					take(rt, c)
@@ -157,11 +167,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 			}
 		}
 		if len(model) != 0 {
-			open := map[uint64]transport.Op{}
-			for id, e := range model {
-				open[id] = e.op
-			}
-			rt.Fatalf("after Close and Reap: %s", missingText(open, accepted))
+			rt.Fatalf("after Close and Reap: %s", missing())
 		}
 	})
 }

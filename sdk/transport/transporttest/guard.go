@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -95,9 +96,9 @@ func (s *suite) guard(t conformance.T) {
 	require.Equal(t, buf[from:to], mem[from:to])
 	g.idle(t)
 	clear(mem)
-	for name, o := range map[string]transport.Op{
+	for name, o := range rig.Ordered(map[string]transport.Op{
 		"before": write(0, from), "its last byte before": write(from-1, from), "behind": write(to, size), "one byte too many": write(to-1, to+1), "around": write(0, size),
-	} {
+	}) {
 		fails(t, p, o, errs.ClassPermanent)
 		require.Equal(t, make([]byte, from), mem[:from], name)
 		require.Equal(t, make([]byte, size-to), mem[to:], name)

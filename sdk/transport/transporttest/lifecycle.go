@@ -89,7 +89,7 @@ func (s *suite) beforeStartAfterStop(t conformance.T) {
 	live := s.start(t)
 	stopped := s.start(t)
 	require.NoError(t, stopped.Stop(within(t)))
-	for name, tr := range map[string]transport.Transport{"before start": s.create(t, s.settings()), "after stop": stopped} {
+	for name, tr := range rig.Ordered(map[string]transport.Transport{"before start": s.create(t, s.settings()), "after stop": stopped}) {
 		_, err := tr.Register(within(t), s.region(1, s.memory(t, 8), transport.AccessRemote))
 		require.Error(t, err, "register %s", name)
 		_, err = tr.Dial(within(t), live.Endpoint())
@@ -116,7 +116,7 @@ func (s *suite) registerRefuses(t conformance.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, key)
 	require.LessOrEqual(t, len(key), 4<<10)
-	for name, r := range map[string]transport.Region{
+	for name, r := range rig.Ordered(map[string]transport.Region{
 		"ID in use":       s.region(7, mem[3000:3100], transport.AccessRemote),
 		"no ID":           s.region(0, mem[3000:3100], transport.AccessRemote),
 		"empty":           s.region(8, mem[:0], transport.AccessRemote),
@@ -125,7 +125,7 @@ func (s *suite) registerRefuses(t conformance.T) {
 		"around":          s.region(8, mem, transport.AccessRemote),
 		"over the start":  s.region(8, mem[1000:1025], transport.AccessRemote),
 		"over the end":    s.region(8, mem[2047:2049], transport.AccessRemote),
-	} {
+	}) {
 		_, err := tr.Register(within(t), r)
 		require.Equal(t, errs.InvalidParams, code(err), "%s: %v", name, err)
 	}

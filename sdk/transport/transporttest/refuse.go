@@ -11,6 +11,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -29,7 +30,7 @@ func (s *suite) submitRefuses(t conformance.T) {
 	good := transport.Op{ID: 1, Kind: transport.Read, Local: buf[:10], Remote: ids[0]}
 	// Only the transport itself, which may be another process, can detect these.
 	pastEnd := map[string]bool{"past the end": true, "far past the end": true, "overflow": true, "empty, past the end": true}
-	for name, bad := range map[string]transport.Op{
+	for name, bad := range rig.Ordered(map[string]transport.Op{
 		"no remote":             {Kind: transport.Read, Local: buf[:10]},
 		"unknown remote":        {Kind: transport.Read, Local: buf[:10], Remote: ids[0] + 1000},
 		"past the end":          {Kind: transport.Write, Local: buf[:10], Remote: ids[0], Offset: 991},
@@ -37,7 +38,7 @@ func (s *suite) submitRefuses(t conformance.T) {
 		"overflow":              {Kind: transport.Write, Local: buf[:10], Remote: ids[0], Offset: math.MaxUint64 - 4},
 		"empty, past the end":   {Kind: transport.Read, Remote: ids[0], Offset: 1001},
 		"neither read or write": {Kind: 9, Local: buf[:10], Remote: ids[0]},
-	} {
+	}) {
 		bad.ID = 2
 		n, err := p.Submit([]transport.Op{good, bad, good})
 		if pastEnd[name] && n == 3 && err == nil {
@@ -89,10 +90,10 @@ func (s *suite) importRefuses(t conformance.T) {
 	_, key := s.register(t, server, 1, 64, transport.AccessRemote)
 	_, foreign := s.register(t, other, 1, 64, transport.AccessRemote)
 	p, _ := dial(t, client, server)
-	for name, k := range map[string]transport.Key{
+	for name, k := range rig.Ordered(map[string]transport.Key{
 		"nil": nil, "empty": {}, "noise": bytes.Repeat([]byte{0xa5}, 100), "cut off": key[:len(key)-1],
 		"too long": append(bytes.Clone(key), 0), "huge": make([]byte, 1<<16),
-	} {
+	}) {
 		_, err := p.Import(within(t), k)
 		require.Error(t, err, "Import of a malformed key (%s) must be an error", name)
 	}
@@ -107,11 +108,11 @@ func (s *suite) importRefuses(t conformance.T) {
 func (s *suite) dialRefuses(t conformance.T) {
 	tr := s.start(t)
 	ep := tr.Endpoint()
-	for name, bad := range map[string]transport.Endpoint{
+	for name, bad := range rig.Ordered(map[string]transport.Endpoint{
 		"nothing": {}, "noise": {Blob: bytes.Repeat([]byte{0x5a}, 200), Incarnation: 1},
 		"cut off":   {Blob: ep.Blob[:len(ep.Blob)-1], Incarnation: ep.Incarnation},
 		"too large": {Blob: make([]byte, 1<<16), Incarnation: ep.Incarnation},
-	} {
+	}) {
 		_, err := tr.Dial(within(t), bad)
 		require.Error(t, err, "Dial of a malformed endpoint (%s) must be an error", name)
 	}
@@ -120,9 +121,9 @@ func (s *suite) dialRefuses(t conformance.T) {
 func (s *suite) rights(t conformance.T) {
 	server, client := s.start(t), s.start(t)
 	buf := s.local(t, client, 1, 128)
-	for id, access := range map[transport.RegionID]transport.Access{
+	for id, access := range rig.Ordered(map[transport.RegionID]transport.Access{
 		1: transport.AccessLocal, 2: transport.AccessRemoteRead, 3: transport.AccessRemoteWrite, 4: transport.AccessRemote,
-	} {
+	}) {
 		mem, key := s.register(t, server, id, 128, access)
 		before := bytes.Clone(mem)
 		p, ids := dial(t, client, server, key)
