@@ -110,13 +110,13 @@ func (p *cPeer) exit(t testing.TB) int {
 // to read, and the ring wraps around many times.
 func TestCAndGo(t *testing.T) {
 	bin := buildC(t, sanitized...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for _, l := range []Layout{{1, 8}, {4, 16}, {64, 64}, {1024, 256}} {
 		t.Run(fmt.Sprintf("%d entries of %d bytes", l.Entries, l.EntrySize), func(t *testing.T) {
 			const total = 30_000
 			p := startC(t, bin, l)
 			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // Not for secrets.
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
 			entry, words := make([]byte, l.EntrySize), l.EntrySize/8
 			word := func(i int) *uint64 { return (*uint64)(unsafe.Pointer(&entry[8*i])) }
 			for sent, got := 0, 0; got < total; {
