@@ -61,8 +61,12 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Waits until a descriptor is ready.
-    pub fn on(&self, fd: impl AsFd, flags: PollFlags) -> std::result::Result<(), Broken> {
+    /// Waits until a descriptor can be read.
+    pub fn readable(&self, fd: impl AsFd) -> std::result::Result<(), Broken> {
+        self.on(fd, PollFlags::IN)
+    }
+
+    fn on(&self, fd: impl AsFd, flags: PollFlags) -> std::result::Result<(), Broken> {
         let fd = fd.as_fd();
         loop {
             if self.halts.iter().any(|h| h.is_over()) {
@@ -95,6 +99,17 @@ impl Stream {
     /// Takes a connected socket: `Stream::new(socket)`.
     pub fn new(socket: impl Into<OwnedFd>) -> Stream {
         Stream(socket.into())
+    }
+
+    /// Whether nothing has arrived, and the other side has not closed the connection.
+    pub fn is_quiet(&self) -> bool {
+        let mut byte = [0u8; 1];
+        // SAFETY: the buffer has one byte.
+        let n = unsafe {
+            let to = byte.as_mut_ptr().cast();
+            libc::recv(self.0.as_raw_fd(), to, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT)
+        };
+        n < 0 && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
     }
 
     /// Sends all bytes. The number says how many were sent, whatever the result is.
