@@ -76,7 +76,9 @@ impl Error {
     /// Makes an error with the usual class of the code.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
         let class = match code {
-            Code::Internal | Code::FileOpenFail | Code::FileReadFail | Code::FileWriteFail => Class::LocalDevice,
+            Code::Internal | Code::FileOpenFail | Code::FileReadFail | Code::FileWriteFail => {
+                Class::LocalDevice
+            }
             Code::TransferFail | Code::RpcFail | Code::RpcTimeout => Class::TransientPath,
             _ => Class::Permanent,
         };

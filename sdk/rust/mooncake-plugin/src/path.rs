@@ -235,7 +235,8 @@ impl Pump {
     fn accept(&self, s: &c::Submission) -> Result<Option<Operation>> {
         let at = usize::try_from(s.remote).ok().and_then(|id| id.checked_sub(1));
         let key = at.and_then(|i| lock(&self.inner.keys).1.get(i).copied());
-        let key = key.ok_or_else(|| Error::invalid(format!("remote {} was not imported on this path", s.remote)))?;
+        let key =
+            key.ok_or_else(|| Error::invalid(format!("remote {} was not imported on this path", s.remote)))?;
         if s.offset.checked_add(s.length).is_none_or(|end| end > key.length) {
             let text = format!(
                 "{} bytes at {} reach past the end of a region of {} bytes",
@@ -249,7 +250,12 @@ impl Pump {
         let handle = match s.place {
             c::IN_REGION => Some(s.region),
             c::IN_STAGE => None,
-            _ => return Err(Error::new(Code::NotSupported, "this transport does not copy from the host's memory")),
+            _ => {
+                return Err(Error::new(
+                    Code::NotSupported,
+                    "this transport does not copy from the host's memory",
+                ));
+            }
         };
         let part = self.common.regions.part(handle, s.local, s.length)?;
         let kind = if s.kind == 1 { Kind::Read } else { Kind::Write };

@@ -53,7 +53,10 @@ impl Key {
         };
         let key = read().filter(|k| b.len() == KEY && b.starts_with(MAGIC) && k.region != 0 && k.length != 0);
         key.ok_or_else(|| {
-            Error::new(Code::InvalidKey, format!("a key of {} bytes was not made by such a transport", b.len()))
+            Error::new(
+                Code::InvalidKey,
+                format!("a key of {} bytes was not made by such a transport", b.len()),
+            )
         })
     }
 }
@@ -86,12 +89,18 @@ impl Refusal {
     /// The error for the caller of the operation.
     pub fn error(self) -> Error {
         let (code, class, text) = match self {
-            Refusal::Unknown => (Code::InvalidKey, Class::TransientPeer, "the peer has no such region (any more)"),
+            Refusal::Unknown => {
+                (Code::InvalidKey, Class::TransientPeer, "the peer has no such region (any more)")
+            }
             Refusal::WrongToken => {
                 (Code::InvalidKey, Class::Permanent, "the key was not issued by this peer for this region")
             }
-            Refusal::NoRead => (Code::InvalidRead, Class::Permanent, "the region does not allow peers to read"),
-            Refusal::NoWrite => (Code::InvalidWrite, Class::Permanent, "the region does not allow peers to write"),
+            Refusal::NoRead => {
+                (Code::InvalidRead, Class::Permanent, "the region does not allow peers to read")
+            }
+            Refusal::NoWrite => {
+                (Code::InvalidWrite, Class::Permanent, "the region does not allow peers to write")
+            }
             Refusal::Range => {
                 (Code::InvalidParams, Class::Permanent, "the range reaches past the end of the peer's region")
             }
@@ -200,7 +209,8 @@ impl Regions {
             }
             let now = Instant::now();
             if now >= until {
-                let text = format!("deregister: peers still use region {id}; its memory must not be reused yet");
+                let text =
+                    format!("deregister: peers still use region {id}; its memory must not be reused yet");
                 return Err(Error::new(Code::RpcTimeout, text).class(Class::LocalDevice));
             }
             if now >= grace && !cut {
@@ -260,8 +270,7 @@ impl Regions {
         if entry.leaving {
             return Err(Refusal::Leaving);
         }
-        let part =
-            Part::new(entry.memory.clone(), ask.offset, ask.length).map_err(|_| Refusal::Range)?;
+        let part = Part::new(entry.memory.clone(), ask.offset, ask.length).map_err(|_| Refusal::Range)?;
         entry.users.insert(user, cut.clone());
         Ok(Held { part, user, region: ask.region, of: self.clone() })
     }
@@ -316,7 +325,9 @@ mod tests {
         let regions = Regions::default();
         let new = |id, addr, access| New { id, handle: id + 100, addr, bytes: 4096, access };
         let token = regions.add(&new(1, 0x1000, READABLE), memory).expect("a region");
-        for (bad, why) in [(new(1, 0x9000, 0), "in use"), (new(2, 0x1fff, 0), "overlaps"), (new(0, 0x9000, 0), "region 0")] {
+        for (bad, why) in
+            [(new(1, 0x9000, 0), "in use"), (new(2, 0x1fff, 0), "overlaps"), (new(0, 0x9000, 0), "region 0")]
+        {
             assert!(regions.add(&bad, memory).expect_err(why).text.contains(why));
         }
         regions.add(&new(2, 0x2000, WRITABLE), memory).expect("a neighbour");

@@ -142,9 +142,8 @@ impl End {
             broken: 0,
         };
         // SAFETY: `at` is inside the mapping, and the library checks that the ring fits into what follows it.
-        let made = unsafe {
-            make(&mut ring, map.at.byte_add(at), map.bytes - at, slots, size, bell.as_raw_fd())
-        };
+        let made =
+            unsafe { make(&mut ring, map.at.byte_add(at), map.bytes - at, slots, size, bell.as_raw_fd()) };
         checked("make a ring", made.into())?;
         Ok(End { ring, _bell: bell, _memory: map.clone() })
     }

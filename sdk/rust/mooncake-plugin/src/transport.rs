@@ -12,16 +12,16 @@
 use crate::error::{Class, Code, Error, Result};
 use crate::host::Host;
 use crate::lifecycle::{Component, Shared, limit, lock, wait};
-use crate::memory::{Inbox, Region};
 pub use crate::memory::Part;
+use crate::memory::{Inbox, Region};
 use crate::path::{Common, Path};
 pub use crate::path::{Lane, Lanes, Operation, late};
 use crate::process;
 use crate::proto::mooncake::transport::v1 as wire;
-pub use crate::regions::{Ask, Held, Key, Kind, Refusal, Regions};
 use crate::regions::New;
-pub use crate::ring::Outcome;
+pub use crate::regions::{Ask, Held, Key, Kind, Refusal, Regions};
 use crate::ring;
+pub use crate::ring::Outcome;
 use crate::serve::{self, Settings};
 pub use crate::stream::{Broken, Halt, Stream, Wait};
 use std::collections::HashMap;
@@ -116,9 +116,10 @@ impl<T: Transport> Node<T> {
     fn running(&self, op: &str) -> Result<Running> {
         match &*lock(&self.life) {
             Life::Running(r) => Ok(r.clone()),
-            _ => {
-                Err(Error::new(Code::UnavailableInCurrentStatus, format!("{op}: the transport is not running")))
-            }
+            _ => Err(Error::new(
+                Code::UnavailableInCurrentStatus,
+                format!("{op}: the transport is not running"),
+            )),
         }
     }
 
@@ -128,7 +129,10 @@ impl<T: Transport> Node<T> {
         if !matches!(*life, Life::Running(..)) {
             drop(life);
             path.close();
-            return Err(Error::new(Code::UnavailableInCurrentStatus, "dial: the transport was stopped meanwhile"));
+            return Err(Error::new(
+                Code::UnavailableInCurrentStatus,
+                "dial: the transport was stopped meanwhile",
+            ));
         }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.paths).insert(id, path);
@@ -152,7 +156,10 @@ impl<T: Transport> Component for Node<T> {
     fn start(&self, host: &Host) -> Result<()> {
         let mut life = lock(&self.life);
         if !matches!(*life, Life::Created) {
-            return Err(Error::new(Code::UnavailableInCurrentStatus, "start: the transport was stopped before"));
+            return Err(Error::new(
+                Code::UnavailableInCurrentStatus,
+                "start: the transport was stopped before",
+            ));
         }
         let Some(socket) = process::descriptor(process::DATA)? else {
             let text = format!("start: the host gave no socket for descriptors ({})", process::DATA);
@@ -230,8 +237,7 @@ impl<T: Transport> wire::transport_service_server::TransportService for Service<
             return Err(unsupported("register with grants"));
         }
         let fd = running.inbox.take(m.token).await?;
-        let new =
-            New { id: m.region, handle: m.token, addr: m.addr, bytes: m.bytes, access: m.access };
+        let new = New { id: m.region, handle: m.token, addr: m.addr, bytes: m.bytes, access: m.access };
         let token = node.regions.add(&new, || Region::map(&fd, m.offset, m.bytes))?;
         let incarnation = running.endpoint.incarnation;
         let key = Key { incarnation, region: m.region, length: m.bytes, token }.encode();
