@@ -343,7 +343,7 @@ mod tests {
             assert_eq!(regions.acquire(&bad, &cut).err(), Some(why), "{bad:?}");
             assert_eq!(Refusal::of(why as u8), Some(why));
         }
-        let held = regions.acquire(&ask, &cut).ok().expect("granted");
+        let held = regions.acquire(&ask, &cut).expect("granted");
         let at_once = regions.remove(1, Instant::now()).expect_err("a peer uses it");
         assert_eq!(at_once.class, Class::LocalDevice);
         assert_eq!(regions.acquire(&ask, &cut).err(), Some(Refusal::Leaving));
