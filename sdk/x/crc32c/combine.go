@@ -46,15 +46,3 @@ func multiply(a, b uint32) uint32 {
 	}
 	return p
 }
-
-// power returns x^n modulo P.
-func power(n uint) uint32 {
-	p := one
-	for square := one >> 1; n != 0; n >>= 1 {
-		if n&1 != 0 {
-			p = multiply(p, square)
-		}
-		square = multiply(square, square)
-	}
-	return p
-}

@@ -19,17 +19,10 @@ func SumGrains(sums []uint32, b []byte, lead, size int) {
 // CopyGrains is Copy that stores the checksum of each grain in sums, which has GrainsOf entries.
 func CopyGrains(sums []uint32, dst, src []byte, lead, size int) {
 	dst = dst[:len(src):len(dst)]
-	from := past
-	if len(src) >= past {
-		from = 0 // What counts is how much is moved in all.
-	}
+	stream := len(src) >= past // What counts is how much is moved in all.
 	for i := 0; len(src) > 0; i++ {
 		n := min(size-lead, len(src))
-		if !useKernel || raceEnabled || n < least {
-			sums[i] = copyPortable(0, dst[:n], src[:n])
-		} else {
-			sums[i] = copyFold(0, dst[:n], src[:n], from)
-		}
+		sums[i] = copyPart(0, dst[:n], src[:n], stream)
 		dst, src, lead = dst[n:], src[n:], 0
 	}
 }
@@ -41,8 +34,12 @@ type Shifter [4][256]uint32
 func NewShifter(n uint64) *Shifter {
 	s := new(Shifter)
 	for at := range s {
-		for b := range s[at] {
-			s[at][b] = Shift(uint32(b)<<(8*at), n)
+		for b := 1; b < len(s[at]); b++ {
+			if low := b & -b; low == b {
+				s[at][b] = Shift(uint32(b)<<(8*at), n)
+			} else {
+				s[at][b] = s[at][low] ^ s[at][b^low]
+			}
 		}
 	}
 	return s

@@ -1,0 +1,129 @@
+package crc32c
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+const (
+	// pin is the environment variable that names the kernel to use instead of the fastest.
+	pin = "MOONCAKE_CRC32C_KERNEL"
+	// stretch is the most bytes that one call of a kernel processes: neither the scheduler nor the
+	// garbage collector can interrupt it.
+	stretch = 1 << 20
+	// line is the size of a cache line. Copies of kernels begin at one, as stores that bypass the
+	// caches must.
+	line = 64
+)
+
+// kernel is code in assembly for one kind of processor.
+type kernel struct {
+	name string
+	code int // what run does
+	// sums reports whether the kernel also computes checksums without a copy.
+	sums bool
+	// From least bytes on the kernel is faster than two passes. It processes at least block bytes.
+	least, block int
+	portions     []portion // of kernels that weave
+}
+
+// portable is the way without a kernel, by hash/crc32 and the copy of the runtime.
+var portable = &kernel{name: "portable", least: math.MaxInt, block: math.MaxInt}
+
+func (k *kernel) update(crc uint32, b []byte) uint32 {
+	state := ^crc
+	for len(b) >= k.block {
+		var n int
+		state, n = k.run(state, nil, &b[0], len(b), false)
+		b = b[n:]
+	}
+	return crc32.Update(^state, castagnoli, b)
+}
+
+func (k *kernel) copy(crc uint32, dst, src []byte, stream bool) uint32 {
+	if len(src) < k.least {
+		return copyPortable(crc, dst, src)
+	}
+	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
+		crc = copyPortable(crc, dst[:head], src[:head])
+		dst, src = dst[head:], src[head:]
+	}
+	state := ^crc
+	for len(src) >= k.block {
+		var n int
+		state, n = k.run(state, &dst[0], &src[0], len(src), stream)
+		dst, src = dst[n:], src[n:]
+	}
+	if stream {
+		// A goroutine that moves to another processor meanwhile does so by locked instructions and
+		// interrupts, which do for the stores behind it what the fence does for the others.
+		fence()
+	}
+	return copyPortable(^state, dst, src)
+}
+
+// choice is the kernel in use.
+type choice struct {
+	*kernel
+	rate    float64 // bytes a second that it copied when it was chosen
+	problem error   // with the variable that pins it
+}
+
+// use returns the kernel to use. The first call chooses it.
+var use = sync.OnceValue(func() choice { return choose(append([]*kernel{portable}, kernels()...), os.Getenv(pin)) })
+
+// Kernel returns the name of the code that computes checksums while it copies, and the bytes a second
+// that it copied in a first-level cache when it was chosen. The first use of this package chooses
+// the fastest in less than a millisecond. The environment variable MOONCAKE_CRC32C_KERNEL names another one. If
+// this processor cannot run it, or there is none of the name, the variable has no effect and Kernel
+// returns an error, too.
+func Kernel() (name string, rate float64, err error) {
+	c := use()
+	return c.name, c.rate, c.problem
+}
+
+func choose(all []*kernel, pinned string) choice {
+	rates := measure(all, time.Now)
+	best, names := 0, make([]string, len(all))
+	for i, k := range all {
+		if k.name == pinned {
+			return choice{k, rates[i], nil}
+		}
+		if rates[i] >= rates[best] { // Without a clock that moves the widest is best.
+			best = i
+		}
+		names[i] = k.name
+	}
+	c := choice{kernel: all[best], rate: rates[best]}
+	if pinned != "" {
+		c.problem = fmt.Errorf("%s is %q, and this processor can run %s: set one of these, or unset it for the fastest", pin, pinned, strings.Join(names, ", "))
+	}
+	return c
+}
+
+// measure returns the bytes a second of copies by each kernel, the best of several rounds.
+func measure(all []*kernel, now func() time.Time) []float64 {
+	const (
+		size   = 16 << 10 // that and as much again is in the first-level cache
+		rounds = 16
+		bound  = time.Millisecond / 2
+	)
+	src, dst, rates := make([]byte, size), make([]byte, size), make([]float64, len(all))
+	begin := now()
+	for round := 0; round < rounds && (round < 2 || now().Sub(begin) < bound); round++ {
+		for i, k := range all {
+			from := now()
+			k.copy(0, dst, src, false)
+			if took := now().Sub(from); took > 0 {
+				rates[i] = max(rates[i], size/took.Seconds())
+			}
+		}
+	}
+	return rates
+}
