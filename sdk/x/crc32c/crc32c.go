@@ -52,10 +52,10 @@ func copyPart(crc uint32, dst, src []byte, stream bool) uint32 {
 
 // copyPortable computes the checksum from dst, not from src, which may have changed since the copy.
 func copyPortable(crc uint32, dst, src []byte) uint32 {
-	for len(src) > 0 {
-		n := copy(dst[:min(chunk, len(dst))], src)
+	for len(src) > chunk {
+		n := copy(dst[:chunk], src)
 		crc = crc32.Update(crc, castagnoli, dst[:n])
 		dst, src = dst[n:], src[n:]
 	}
-	return crc
+	return crc32.Update(crc, castagnoli, dst[:copy(dst, src)])
 }

@@ -30,7 +30,9 @@ type kernel struct {
 	sums bool
 	// From least bytes on the kernel is faster than two passes. It processes at least block bytes.
 	least, block int
-	portions     []portion // of kernels that weave
+	// steps and behind are of kernels that weave: the steps of a call, and the shift by a run.
+	steps  int
+	behind *Shifter
 }
 
 // portable is the way without a kernel, by hash/crc32 and the copy of the runtime.
@@ -79,7 +81,7 @@ type choice struct {
 var use = sync.OnceValue(func() choice { return choose(append([]*kernel{portable}, kernels()...), os.Getenv(pin)) })
 
 // Kernel returns the name of the code that computes checksums while it copies, and the bytes a second
-// that it copied in a first-level cache when it was chosen. The first use of this package chooses
+// that it copied, 64 KiB at a time, when it was chosen. The first use of this package chooses
 // the fastest in less than a millisecond. The environment variable MOONCAKE_CRC32C_KERNEL names another one. If
 // this processor cannot run it, or there is none of the name, the variable has no effect and Kernel
 // returns an error, too.
@@ -110,8 +112,8 @@ func choose(all []*kernel, pinned string) choice {
 // measure returns the bytes a second of copies by each kernel, the best of several rounds.
 func measure(all []*kernel, now func() time.Time) []float64 {
 	const (
-		size   = 16 << 10 // that and as much again is in the first-level cache
-		rounds = 16
+		size   = 64 << 10 // that and as much again exceeds the first-level cache
+		rounds = 8
 		bound  = time.Millisecond / 2
 	)
 	src, dst, rates := make([]byte, size), make([]byte, size), make([]float64, len(all))

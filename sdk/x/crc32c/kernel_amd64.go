@@ -17,10 +17,10 @@ func kernels() []*kernel {
 	wide := x.HasAVX512VPCLMULQDQ && x.HasPCLMULQDQ && sse42 // The name in x is older than VPCLMULQDQ for AVX2.
 	var all []*kernel
 	if sse42 {
-		all = append(all, weaver("sse42", woven, 3*32, 170, 42))
+		all = append(all, weaver("sse42", woven, 170, 0))
 	}
 	if sse42 && x.HasPCLMULQDQ {
-		all = append(all, weaver("pclmul", wovenFold, 3*32+64, 102, 25))
+		all = append(all, weaver("pclmul", wovenFold, 102, 64))
 	}
 	if wide && x.HasAVX2 {
 		all = append(all, &kernel{name: "avx2", code: folded256, sums: true, least: least, block: 4 * 32})
@@ -42,14 +42,13 @@ func (k *kernel) run(state uint32, dst, src *byte, n int, stream bool) (uint32, 
 	case folded256:
 		n = min(n, stretch) &^ (32 - 1)
 		return fold256(state, dst, src, n, &by256, stream), n
+	case wovenFold:
+		f, a, b, c := weaveFold(state, dst, src, k.steps, &byBlock, stream)
+		return k.behind.Shift(k.behind.Shift(k.join(a, b, c))) ^ f, k.block // The fourth run is twice as long.
+	default:
+		_, a, b, c := weave(state, dst, src, k.steps, nil, stream)
+		return k.join(a, b, c), k.block
 	}
-	p := k.portionOf(n)
-	if k.code == woven {
-		_, a, b, c := weave(state, dst, src, p.steps, nil, stream)
-		return p.join(a, b, c), p.bytes
-	}
-	f, a, b, c := weaveFold(state, dst, src, p.steps, &byBlock, stream)
-	return p.shift.Shift(p.shift.Shift(p.join(a, b, c))) ^ f, p.bytes
 }
 
 // fold256 and fold512 return the state of the CRC behind n more bytes, a multiple of the width of

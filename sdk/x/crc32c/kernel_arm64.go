@@ -7,15 +7,13 @@ func kernels() []*kernel {
 	if !cpu.ARM64.HasCRC32 {
 		return nil
 	}
-	return []*kernel{weaver("crc32", 0, 3*32, 170, 42)}
+	return []*kernel{weaver("crc32", 0, 170, 0)}
 }
 
-// run copies n bytes at most, which are at least k.block. It returns the state of the CRC behind them
-// and their number. The kernel has no stores that bypass the caches, so stream has no effect.
-func (k *kernel) run(state uint32, dst, src *byte, n int, _ bool) (uint32, int) {
-	p := k.portionOf(n)
-	a, b, c := weave(state, dst, src, p.steps)
-	return p.join(a, b, c), p.bytes
+// run copies k.block bytes. It returns the state of the CRC behind them and their number. The kernel has no stores that bypass the caches, so stream has no effect.
+func (k *kernel) run(state uint32, dst, src *byte, _ int, _ bool) (uint32, int) {
+	a, b, c := weave(state, dst, src, k.steps)
+	return k.join(a, b, c), k.block
 }
 
 // weave copies three runs of 32 times steps bytes. It returns the states behind each: the first begins

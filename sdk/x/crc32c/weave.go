@@ -6,33 +6,13 @@ package crc32c
 // (Intel, 2011). One of them also folds a fourth run, by instructions that need other units of the
 // processor.
 
-// portion is what one call of such a kernel moves.
-type portion struct {
-	steps int // of 32 bytes of each run
-	bytes int
-	shift *Shifter // by a run
-}
-
-// weaver makes a kernel from the bytes of a step and the steps of its portions, in descending order.
-func weaver(name string, code, step int, steps ...int) *kernel {
-	k := &kernel{name: name, code: code}
-	for _, n := range steps {
-		k.portions = append(k.portions, portion{steps: n, bytes: n * step, shift: NewShifter(uint64(n * 32))})
-		k.block = n * step
-	}
-	k.least = k.block + line
-	return k
-}
-
-// portionOf returns the largest portion of at most n bytes.
-func (k *kernel) portionOf(n int) *portion {
-	for i := range k.portions {
-		if p := &k.portions[i]; p.bytes <= n {
-			return p
-		}
-	}
-	panic("crc32c: less than the least portion")
+// weaver makes such a kernel from the number of its steps in a call. In a step it moves 32 bytes of each
+// run and more bytes of a fourth. With
+// fewer bytes two passes are faster, because the first-level cache holds them.
+func weaver(name string, code, steps, more int) *kernel {
+	n := steps * (3*32 + more)
+	return &kernel{name: name, code: code, least: n + line, block: n, steps: steps, behind: NewShifter(uint64(steps * 32))}
 }
 
 // join returns the state behind three runs. The states of the second and third began with 0.
-func (p *portion) join(a, b, c uint32) uint32 { return p.shift.Shift(p.shift.Shift(a)^b) ^ c }
+func (k *kernel) join(a, b, c uint32) uint32 { return k.behind.Shift(k.behind.Shift(a)^b) ^ c }

@@ -26,8 +26,8 @@
 	CRC32Q R12, BX; \
 	CRC32Q R13, DX
 
-// RUNS moves 32 bytes of each run, and has the same bytes of the next portion fetched: the
-// processor does not guess that four places of a portion follow those of the last one.
+// RUNS moves 32 bytes of each run, and has the same bytes of the next call fetched: the
+// processor does not guess that four places follow those of the call before.
 #define RUNS(OP) \
 	PREFETCHNTA AHEAD(R8); \
 	PREFETCHNTA AHEAD(R8)(R9*1); \

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// MOVE moves 32 bytes of a run, and has the same bytes of the next portion fetched.
+// MOVE moves 32 bytes of a run, and has the same bytes of the next call fetched.
 #define MOVE(src, dst, crc) \
 	PRFM 16320(src), PLDL1STRM; \
 	LDP.P 16(src), (R10, R11); \
