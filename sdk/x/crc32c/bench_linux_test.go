@@ -19,7 +19,7 @@ import (
 func BenchmarkCopy(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	for _, size := range []int{512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20} {
+	for _, size := range []int{512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 1 << 20, 16 << 20, 32 << 20, 256 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) { compare(b, size) })
 	}
 }

@@ -78,7 +78,10 @@ type choice struct {
 }
 
 // use returns the kernel to use. The first call chooses it.
-var use = sync.OnceValue(func() choice { return choose(append([]*kernel{portable}, kernels()...), os.Getenv(pin)) })
+var use = sync.OnceValue(func() choice {
+	all := append([]*kernel{portable}, kernels()...)
+	return choose(all, measure(all), os.Getenv(pin))
+})
 
 // Kernel returns the name of the code that computes checksums while it copies, and the bytes a second
 // that it copied, 64 KiB at a time, when it was chosen. The first use of this package chooses
@@ -90,8 +93,8 @@ func Kernel() (name string, rate float64, err error) {
 	return c.name, c.rate, c.problem
 }
 
-func choose(all []*kernel, pinned string) choice {
-	rates := measure(all, time.Now)
+// choose returns the kernel of the name that is pinned, or else the fastest.
+func choose(all []*kernel, rates []float64, pinned string) choice {
 	best, names := 0, make([]string, len(all))
 	for i, k := range all {
 		if k.name == pinned {
@@ -104,25 +107,25 @@ func choose(all []*kernel, pinned string) choice {
 	}
 	c := choice{kernel: all[best], rate: rates[best]}
 	if pinned != "" {
-		c.problem = fmt.Errorf("%s is %q, and this processor can run %s: set one of these, or unset it for the fastest", pin, pinned, strings.Join(names, ", "))
+		c.problem = fmt.Errorf("%s is %q, but this processor runs %s: set one of these, or unset it for the fastest", pin, pinned, strings.Join(names, ", "))
 	}
 	return c
 }
 
 // measure returns the bytes a second of copies by each kernel, the best of several rounds.
-func measure(all []*kernel, now func() time.Time) []float64 {
+func measure(all []*kernel) []float64 {
 	const (
 		size   = 64 << 10 // that and as much again exceeds the first-level cache
 		rounds = 8
 		bound  = time.Millisecond / 2
 	)
 	src, dst, rates := make([]byte, size), make([]byte, size), make([]float64, len(all))
-	begin := now()
-	for round := 0; round < rounds && (round < 2 || now().Sub(begin) < bound); round++ {
+	begin := time.Now()
+	for round := 0; round < rounds && (round < 2 || time.Since(begin) < bound); round++ {
 		for i, k := range all {
-			from := now()
+			from := time.Now()
 			k.copy(0, dst, src, false)
-			if took := now().Sub(from); took > 0 {
+			if took := time.Since(from); took > 0 {
 				rates[i] = max(rates[i], size/took.Seconds())
 			}
 		}
