@@ -40,7 +40,7 @@ func contestants() []*contestant {
 	}
 	all = append(all, &contestant{name: "sum: hash/crc32", do: func(_, src []byte) { crc32.Checksum(src, castagnoli) }})
 	for _, k := range kernels() {
-		if k.sums {
+		if k.alone {
 			all = append(all, &contestant{name: "sum: " + k.name, do: func(_, src []byte) { k.update(0, src) }})
 		}
 	}

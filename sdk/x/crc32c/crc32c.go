@@ -22,7 +22,7 @@ func Sum(b []byte) uint32 { return Update(0, b) }
 // Update returns the checksum of A followed by b. crc is the checksum of A, 0 if A is empty.
 func Update(crc uint32, b []byte) uint32 {
 	if len(b) >= least {
-		if k := use(); k.sums {
+		if k := use(); k.alone {
 			return k.update(crc, b)
 		}
 	}

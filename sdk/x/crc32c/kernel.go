@@ -26,8 +26,8 @@ const (
 type kernel struct {
 	name string
 	code int // what run does
-	// sums reports whether the kernel also computes checksums without a copy.
-	sums bool
+	// alone reports whether the kernel computes checksums without a copy, too.
+	alone bool
 	// From least bytes on the kernel is faster than two passes. It processes at least block bytes.
 	least, block int
 	// steps and behind are of kernels that weave: the steps of a call, and the shift by a run.

@@ -23,10 +23,10 @@ func kernels() []*kernel {
 		all = append(all, weaver("pclmul", wovenFold, 102, 64))
 	}
 	if wide && x.HasAVX2 {
-		all = append(all, &kernel{name: "avx2", code: folded256, sums: true, least: least, block: 4 * 32})
+		all = append(all, &kernel{name: "avx2", code: folded256, alone: true, least: least, block: 4 * 32})
 	}
 	if wide && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL {
-		all = append(all, &kernel{name: "avx512", code: folded512, sums: true, least: least, block: 4 * 64})
+		all = append(all, &kernel{name: "avx512", code: folded512, alone: true, least: least, block: 4 * 64})
 	}
 	return all
 }

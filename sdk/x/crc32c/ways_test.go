@@ -14,7 +14,7 @@ func ways(t testing.TB) []way {
 	all := []way{{"chosen", CopyUpdate, Update}, {"portable", copyPortable, Update}}
 	for _, k := range kernels() {
 		update := Update
-		if k.sums {
+		if k.alone {
 			update = k.update
 		}
 		for name, stream := range map[string]bool{"": false, " past the caches": true} {
