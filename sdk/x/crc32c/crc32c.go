@@ -3,18 +3,11 @@ package crc32c
 import "hash/crc32"
 
 const (
-	// least is the number of bytes from which on a kernel may pay for its setup.
-	least = 512
-	// chunk is how many bytes the portable copy moves before it computes their checksum. It is
-	// about the size of a first-level cache.
-	chunk = 32 << 10
 	// past is the number of bytes from which on the copies of kernels bypass the caches. From that
 	// size on, source and destination fill a second-level cache of 1 MiB, and a store that bypasses
 	// the caches need not read memory before it writes it.
 	past = 512 << 10
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sum returns the checksum of b.
 func Sum(b []byte) uint32 { return Update(0, b) }
@@ -48,14 +41,4 @@ func copyPart(crc uint32, dst, src []byte, stream bool) uint32 {
 		return copyPortable(crc, dst, src)
 	}
 	return use().copy(crc, dst, src, stream)
-}
-
-// copyPortable computes the checksum from dst, not from src, which may have changed since the copy.
-func copyPortable(crc uint32, dst, src []byte) uint32 {
-	for len(src) > chunk {
-		n := copy(dst[:chunk], src)
-		crc = crc32.Update(crc, castagnoli, dst[:n])
-		dst, src = dst[n:], src[n:]
-	}
-	return crc32.Update(crc, castagnoli, dst[:copy(dst, src)])
 }

@@ -14,6 +14,11 @@ import (
 const (
 	// pin is the environment variable that names the kernel to use instead of the fastest.
 	pin = "MOONCAKE_CRC32C_KERNEL"
+	// least is the number of bytes from which on a kernel may pay for its setup.
+	least = 512
+	// chunk is how many bytes the portable copy moves before it computes their checksum. It is
+	// about the size of a first-level cache.
+	chunk = 32 << 10
 	// stretch is the most bytes that one call of a kernel processes: neither the scheduler nor the
 	// garbage collector can interrupt it.
 	stretch = 1 << 20
@@ -21,6 +26,8 @@ const (
 	// caches must.
 	line = 64
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // kernel is code in assembly for one kind of processor.
 type kernel struct {
@@ -68,6 +75,16 @@ func (k *kernel) copy(crc uint32, dst, src []byte, stream bool) uint32 {
 		fence()
 	}
 	return copyPortable(^state, dst, src)
+}
+
+// copyPortable computes the checksum from dst, not from src, which may have changed since the copy.
+func copyPortable(crc uint32, dst, src []byte) uint32 {
+	for len(src) > chunk {
+		n := copy(dst[:chunk], src)
+		crc = crc32.Update(crc, castagnoli, dst[:n])
+		dst, src = dst[n:], src[n:]
+	}
+	return crc32.Update(crc, castagnoli, dst[:copy(dst, src)])
 }
 
 // choice is the kernel in use.

@@ -12,7 +12,14 @@ type way struct {
 
 func ways(t testing.TB) []way {
 	all := []way{{"chosen", CopyUpdate, Update}, {"portable", copyPortable, Update}}
-	for _, k := range kernels() {
+	every := kernels()
+	for _, k := range every {
+		if k.steps > 0 { // A kernel of few steps, which short lengths reach.
+			short := weaver(k.name+" of three steps", k.code, 3, k.block/k.steps-3*32)
+			every = append(every, short)
+		}
+	}
+	for _, k := range every {
 		update := Update
 		if k.alone {
 			update = k.update
