@@ -14,33 +14,12 @@ import (
 const (
 	// pin is the environment variable that names the kernel to use instead of the fastest.
 	pin = "MOONCAKE_CRC32C_KERNEL"
-	// least is the number of bytes from which on a kernel may pay for its setup.
-	least = 512
 	// chunk is how many bytes the portable copy moves before it computes their checksum. It is
 	// about the size of a first-level cache.
 	chunk = 32 << 10
-	// stretch is the most bytes that one call of a kernel processes: neither the scheduler nor the
-	// garbage collector can interrupt it.
-	stretch = 1 << 20
-	// line is the size of a cache line. Copies of kernels begin at one, as stores that bypass the
-	// caches must.
-	line = 64
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// kernel is code in assembly for one kind of processor.
-type kernel struct {
-	name string
-	code int // what run does
-	// alone reports whether the kernel computes checksums without a copy, too.
-	alone bool
-	// From least bytes on the kernel is faster than two passes. It processes at least block bytes.
-	least, block int
-	// steps and behind are of kernels that weave: the steps of a call, and the shift by a run.
-	steps  int
-	behind *Shifter
-}
 
 // portable is the way without a kernel, by hash/crc32 and the copy of the runtime.
 var portable = &kernel{name: "portable", least: math.MaxInt, block: math.MaxInt}
