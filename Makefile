@@ -89,6 +89,12 @@ test-rest: setup-tests
 test-python-rest: # one after the other: each builds the extension in place
 	@for t in test-examples-python test-python-mtls test-python-asan test-python-torch; do $(MAKE) --no-print-directory $$t || exit; done
 
+# The kernel for arm64, emulated. It needs qemu-aarch64-static, of Debian's package qemu-user-static.
+.PHONY: test-arm64
+test-arm64: ## Run the tests of checksums on an emulated arm64
+	@command -v qemu-aarch64-static >/dev/null || { echo 'test-arm64: no qemu-aarch64-static; run: apt-get install qemu-user-static'; exit 1; }
+	cd sdk && CGO_ENABLED=0 GOARCH=arm64 go test -short -timeout 20m -exec qemu-aarch64-static ./x/crc32c
+
 .PHONY: test-seals
 test-seals: setup-tests ## Run the tests of stores once more with each kind of sealed objects; minutes, and not part of the others
 	MOONCAKE_TEST_SEALS=1 go test -timeout 60m -run TestSuiteWithSeals ./core/store
@@ -309,6 +315,7 @@ PYTHON_CODE := sdk/python sdk/python-plugin bench
 lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
+	cd sdk && CGO_ENABLED=0 GOARCH=arm64 go vet ./x/crc32c
 	$(TOOLS)/python/bin/ruff check -q $(PYTHON_CODE) && $(TOOLS)/python/bin/ruff format -q --check $(PYTHON_CODE)
 	./scripts/deadcode.sh
 	./scripts/vale.sh
