@@ -26,6 +26,9 @@ func CPUTime(pids ...int) (time.Duration, error) { return without(0, pids) }
 
 // without leaves out what one process has used by itself.
 func without(one int, pids []int) (time.Duration, error) {
+	if len(pids) == 0 {
+		return 0, nil
+	}
 	for range snapshots {
 		all, err := tree(pids)
 		if err != nil {
@@ -130,16 +133,17 @@ func parseStat(text string) (s stat, err error) {
 	return stat{parent: n[0], reaped: time.Duration(n[1]+n[2]) * tick}, nil
 }
 
-// Meter measures the processor time that this process, other processes and all processes below them use for some work.
+// Meter measures the processor time that this process uses for some work, and a set of processes with all processes below
+// them. What lies below this process counts only if the set has this process.
 type Meter struct {
 	pids      []int
-	rest, own time.Duration // own is apart, so that reading all others does not count
+	rest, own time.Duration // own is apart, so that reading the set does not count
 }
 
 // StartMeter begins to measure.
-func StartMeter(others ...int) (Meter, error) {
+func StartMeter(pids ...int) (Meter, error) {
 	self := os.Getpid()
-	m := Meter{pids: append([]int{self}, others...)}
+	m := Meter{pids: pids}
 	var err error
 	if m.rest, err = without(self, m.pids); err != nil {
 		return m, err
@@ -148,7 +152,7 @@ func StartMeter(others ...int) (Meter, error) {
 	return m, err
 }
 
-// Stop returns the processor time used since the start. It is an error if one of the others has ended since.
+// Stop returns the processor time used since the start. It is an error if one of the set has ended since.
 func (m Meter) Stop() (time.Duration, error) {
 	own, err := clock(os.Getpid())
 	if err != nil {

@@ -138,7 +138,7 @@ func TestAMeterCountsAProcessThatEndsMeanwhile(t *testing.T) {
 func TestAMeterCountsThisProcessOnce(t *testing.T) {
 	before, err := clock(os.Getpid())
 	require.NoError(t, err)
-	m, err := StartMeter()
+	m, err := StartMeter(os.Getpid())
 	require.NoError(t, err)
 	begun, err := clock(os.Getpid())
 	require.NoError(t, err)
@@ -152,6 +152,24 @@ func TestAMeterCountsThisProcessOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, got, burned)
 	require.LessOrEqual(t, got, after-before)
+}
+
+// A program that runs the servers of several competitors measures only those that it names.
+func TestAMeterLeavesOutWhatThisProcessRunsBesides(t *testing.T) {
+	m, err := StartMeter()
+	require.NoError(t, err)
+	p := burner(t, `exec "$BURN"`)
+	below := p.said(t)
+	got, err := m.Stop()
+	require.NoError(t, err)
+	require.Less(t, got, below)
+	m, err = StartMeter(os.Getpid())
+	require.NoError(t, err)
+	p = burner(t, `exec "$BURN"`)
+	below = p.said(t)
+	got, err = m.Stop()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, got, below)
 }
 
 func TestAMeterOfAProcessThatIsNotThere(t *testing.T) {
