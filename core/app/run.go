@@ -64,7 +64,7 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 		}
 		debug.FreeOSMemory() // What only the start needed, while the role serves already.
 		dropCode()
-		defer time.AfterFunc(settled, dropCode).Stop()
+		defer time.AfterFunc(afterStart, dropCode).Stop()
 		select {
 		case sig := <-signals:
 			log.Info("draining; a second signal ends the process at once", "signal", sig.String())
@@ -103,8 +103,8 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 	}
 }
 
-// settled is how long after the start a role has done what it does once, such as mounting memory.
-const settled = 5 * time.Second
+// afterStart is when a role has done what it does once, such as mounting memory.
+const afterStart = 5 * time.Second
 
 // dropCode lets go of code that only the start ran. Without it the code stays resident.
 func dropCode() {

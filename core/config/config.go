@@ -89,6 +89,12 @@ type Memory struct {
 	GoLimit string `koanf:"go_limit" type:"limit" default:"auto" doc:"soft limit of the Go runtime's memory, which the garbage collector works towards, in a master, metadata server, store or served client: auto takes GOMEMLIMIT where it is set, else nine tenths of what the control group allows, without the segments and buffers that the process maps; off leaves the runtime alone; a size of at least 64MiB is the limit"`
 }
 
+// The words of Memory.GoLimit, and the least size that it takes.
+const (
+	limitAuto, limitOff = "auto", "off"
+	leastLimit          = 64 * MiB
+)
+
 // Limit returns the size of GoLimit, 0 where it is a word.
 func (m Memory) Limit() Size {
 	n, err := value.ParseSize(m.GoLimit)

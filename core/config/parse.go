@@ -168,12 +168,6 @@ func keep(text string) (string, error) {
 	}
 }
 
-// The words of memory.go_limit, and the least size that it takes.
-const (
-	limitAuto, limitOff = "auto", "off"
-	leastLimit          = 64 * MiB
-)
-
 // goLimit reads how much memory the Go runtime may take.
 func goLimit(text string) (string, error) {
 	word := strings.ToLower(strings.TrimSpace(text))
