@@ -16,7 +16,6 @@ import (
 	"go.uber.org/fx/fxevent"
 
 	"github.com/mooncake-go/mooncake/core/internal/ports"
-	"github.com/mooncake-go/mooncake/core/memory"
 )
 
 // The bounds on start and stop of a role, which may ask for more.
@@ -63,8 +62,6 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 			return plain(err)
 		}
 		debug.FreeOSMemory() // What only the start needed, while the role serves already.
-		dropCode()
-		defer time.AfterFunc(afterStart, dropCode).Stop()
 		select {
 		case sig := <-signals:
 			log.Info("draining; a second signal ends the process at once", "signal", sig.String())
@@ -101,14 +98,6 @@ func Run(ctx context.Context, log *slog.Logger, role ...fx.Option) error {
 			}
 		}
 	}
-}
-
-// afterStart is when a role has done what it does once, such as mounting memory.
-const afterStart = 5 * time.Second
-
-// dropCode lets go of code that only the start ran. Without it the code stays resident.
-func dropCode() {
-	memory.DropCode() //nolint:errcheck // See above.
 }
 
 // rollBack stops what a start that failed has left. fx has stopped what had started, unless
