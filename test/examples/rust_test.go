@@ -31,6 +31,11 @@ func TestRustNeedsNoEdit(t *testing.T) {
 	}
 	for _, kind := range scaffold.Kinds("rust") {
 		t.Run(kind, func(t *testing.T) {
+			for _, name := range []string{"a", "a-name-as-long-as-it-may-be-1234"} { // The style does not depend on it.
+				module := filepath.Join(t.TempDir(), "module")
+				mooncake(t, "plugins", "new", kind, name, "--language", "rust", "--dir", module, "--sdk", sdk)
+				programs.Must(t, programs.Spec{Program: "cargo", Args: []string{"fmt", "--check"}, Dir: module})
+			}
 			id := plugin.ID{Kind: kind, Name: "brand-new"}
 			module := filepath.Join(t.TempDir(), "module")
 			mooncake(t, "plugins", "new", kind, id.Name, "--language", "rust", "--dir", module, "--sdk", sdk)

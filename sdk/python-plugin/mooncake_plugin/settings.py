@@ -24,9 +24,11 @@ def decode(config: type, settings: bytes, plugin: str) -> Any:
     tree: Any = {}
     if settings.strip():
         try:
-            tree = json.loads(settings)
+            tree = json.loads(settings, parse_constant=_constant)
         except ValueError as e:
             raise invalid(f"{where}: the settings are not JSON: {e}") from None
+        except RecursionError:
+            raise invalid(f"{where}: the settings are nested too deeply") from None
     if not isinstance(tree, dict):
         raise invalid(f"{where}: the settings are not a JSON object")
     defaults = config()
@@ -37,7 +39,7 @@ def decode(config: type, settings: bytes, plugin: str) -> Any:
             raise invalid(f'{where}: unknown setting "{key}"' + (f'; did you mean "{near[0]}"?' if near else ""))
         want = fields[key]
         if want is float and type(value) is int:
-            tree[key] = float(value)
+            tree[key] = _number(value, f"{where}: {key}")
         elif type(value) is not want:
             raise invalid(f"{where}: {key} is {json.dumps(value)}, want {_NAMES.get(want, want.__name__)}")
     made = config(**tree)
@@ -46,3 +48,15 @@ def decode(config: type, settings: bytes, plugin: str) -> Any:
     except ValueError as e:
         raise invalid(f"{where}: {e}") from None
     return made
+
+
+def _constant(text: str) -> Any:
+    """Refuse NaN and the infinities, which Python reads but JSON does not have."""
+    raise ValueError(f"{text} is not JSON")
+
+
+def _number(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise invalid(f"{where} is too large for a number") from None

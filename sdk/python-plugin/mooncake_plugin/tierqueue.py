@@ -24,6 +24,8 @@ WORKERS = 8
 OWN_LIMIT = 30.0
 """Seconds until an operation without a deadline ends."""
 MAX_LIMIT = 24 * 3600.0
+MAX_OPEN = 4096
+"""The most operations without a completion. A host has fewer."""
 WRITE, READ = 1, 2
 OK, FAILED, QUARANTINED, RETURNED = 1, 2, 3, 4
 
@@ -65,8 +67,8 @@ class Queue:
     def take(self, ops: Any, max_record: int) -> None:
         """Accept the operations of a message."""
         for m in ops:
-            if m.number != self.got + 1:
-                raise invalid(f"operation {m.number} after operation {self.got}")
+            if m.number != self.got + 1 or len(self.open) >= MAX_OPEN:
+                raise invalid(f"operation {m.number} after operation {self.got}, {len(self.open)} open")
             self.got += 1
             o = Operation(m, decode_record(m.record))
             self.open.add(o)

@@ -42,6 +42,10 @@ def test_what_is_given_counts():
         (b'{"share": 2}', "share is 2.0, must be from 0 to 1"),
         (b"[1]", "not a JSON object"),
         (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b'{"share": NaN}', "NaN is not JSON"),
+        (b'{"share": 1' + b"0" * 400 + b"}", "share is too large for a number"),
+        (b'{"on": ' + b"[" * 500_000, "nested too deeply"),
         (b'{"on": ' + b" " * (1 << 20) + b"true}", "at most 1048576 are allowed"),
     ],
 )

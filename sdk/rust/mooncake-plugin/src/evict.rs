@@ -212,3 +212,38 @@ impl<P: Policy> wire::evict_service_server::EvictService for Evict<P> {
         Ok(Response::new(wire::StatsResponse { objects, bytes, proposed }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use prost::Message;
+
+    /// Events of a message that was damaged are events, or an error that names the call.
+    #[test]
+    fn mutated_messages() {
+        let golden = wire::RecordRequest {
+            ops: vec![1, 2, 3],
+            ids: vec![1, 2, 300],
+            sizes: vec![4096, 0, 0],
+            parents: vec![0, 1, 0],
+            fingerprints: vec![7, 0, 0],
+        };
+        let mut refused = 0;
+        for bytes in crate::hostile::mutants(&golden.encode_to_vec(), 10_000) {
+            let Ok(m) = wire::RecordRequest::decode(&*bytes) else { continue };
+            match events(&m) {
+                Ok(events) => assert_eq!(events.len(), m.ids.len()),
+                Err(e) => {
+                    refused += 1;
+                    assert!(
+                        e.code == Code::InvalidParams && e.text.starts_with("evict record: "),
+                        "{}",
+                        e.text
+                    );
+                }
+            }
+        }
+        assert!(refused > 0);
+    }
+}

@@ -11,6 +11,8 @@ pub mod alloc;
 mod error;
 pub mod evict;
 mod host;
+#[cfg(test)]
+mod hostile;
 mod lifecycle;
 mod memory;
 mod path;

@@ -169,14 +169,20 @@ impl Late {
     }
 }
 
+/// The most digits of the header grpc-timeout.
+const MAX_DIGITS: usize = 8;
+
 /// The time that the host gives a call: the header grpc-timeout.
 pub(crate) fn limit(m: &tonic::metadata::MetadataMap) -> Option<Duration> {
     let text = m.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if number.len() > MAX_DIGITS {
+        return None; // Not gRPC, and a clock could not count so far.
+    }
     let n: u64 = number.parse().ok()?;
     Some(match unit {
-        "H" => Duration::from_secs(n.saturating_mul(3600)),
-        "M" => Duration::from_secs(n.saturating_mul(60)),
+        "H" => Duration::from_secs(n * 3600),
+        "M" => Duration::from_secs(n * 60),
         "S" => Duration::from_secs(n),
         "m" => Duration::from_millis(n),
         "u" => Duration::from_micros(n),
@@ -188,7 +194,7 @@ pub(crate) fn limit(m: &tonic::metadata::MetadataMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::limit;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
     use tonic::metadata::MetadataMap;
 
     #[test]
@@ -201,6 +207,9 @@ mod tests {
         assert_eq!(said("10S"), Some(Duration::from_secs(10)));
         assert_eq!(said("9999999u"), Some(Duration::from_micros(9_999_999)));
         assert_eq!((said("S"), said("10x"), said("-1S")), (None, None, None));
+        let longest = said("99999999H").expect("eight digits");
+        assert!(Instant::now().checked_add(longest).is_some(), "a deadline after the longest time");
+        assert_eq!((said("100000000S"), said("18446744073709551615H")), (None, None));
         assert_eq!(limit(&MetadataMap::new()), None);
     }
 }

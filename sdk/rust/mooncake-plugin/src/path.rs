@@ -300,3 +300,106 @@ impl Pump {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::mutants;
+    use crate::memory::Region;
+    use crate::ring;
+    use crate::ring::tests::{Entry, Peer, host, is_valid};
+
+    const STAGE: u64 = 4096;
+    const INCARNATION: u64 = 9;
+    const KEY: Key = Key { incarnation: INCARNATION, region: 3, length: 1 << 20, token: [7; 16] };
+
+    /// Checks what a lane is given: an operation that it must not get is in doubt.
+    struct Checking;
+
+    impl Lane for Checking {
+        fn carry(&mut self, op: &Operation, _: &Halt) -> Outcome {
+            let length = op.part.len() as u64;
+            if length == 0 || length > STAGE || op.offset + length > KEY.length || op.key != KEY {
+                return Outcome::InDoubt(Error::invalid("this operation has to be refused"));
+            }
+            Outcome::Done
+        }
+    }
+
+    fn path() -> (Peer, Path) {
+        let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("a memory file");
+        rustix::io::write(&file, &[1; STAGE as usize]).expect("space");
+        let regions = Regions::default();
+        regions.set_stage(Region::map(&file, 0, STAGE).expect("inside"));
+        let common = Common { regions, host: Host::new("OFF"), lanes: 2, operations: Arc::default() };
+        let (peer, fds) = host();
+        let rings = ring::open(fds, ring::tests::SLOTS).expect("rings");
+        let path = Path::new(rings, Box::new(|| Box::new(Checking)), INCARNATION, common).expect("a path");
+        assert_eq!(path.import(&KEY.encode()).expect("a key"), 1);
+        (peer, path)
+    }
+
+    /// A read of 100 bytes at 50 of the stage, from 60 of the peer, within a minute.
+    const READ: Entry = [5, 0, 50, 100, 1, 60, 60_000_000_000, 1 << 16 | 1 << 24];
+
+    #[test]
+    fn operations() {
+        let (mut peer, path) = path();
+        peer.submit(&READ);
+        assert_eq!(peer.completion(), Some((5, 1, String::new())));
+        for (at, number, says) in [
+            (2, STAGE, "reach past the end"),
+            (4, 2, "remote 2 was not imported"),
+            (4, u64::MAX, "was not imported"),
+            (5, u64::MAX, "reach past the end"),
+            (7, 1 << 16, "no registered region"),
+            (7, 1 << 16 | 2 << 24, "does not copy"),
+        ] {
+            let mut entry = READ;
+            entry[at] = number;
+            peer.submit(&entry);
+            let (tag, status, text) = peer.completion().expect(says);
+            assert!((tag, status) == (5, 2) && text.contains(says), "{text}");
+        }
+        for stale in [Key { incarnation: 1, ..KEY }, Key { length: 0, ..KEY }] {
+            assert_eq!(path.import(&stale.encode()).expect_err("a stale key").code, Code::InvalidKey);
+        }
+        path.close();
+        path.close();
+    }
+
+    /// Each entry that a host may write has one completion. Another one ends the path, and no byte is touched.
+    #[test]
+    fn mutated_entries() {
+        let golden: Vec<u8> = READ.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let mut ended = 0;
+        for mut bytes in mutants(&golden, 600) {
+            bytes.resize(golden.len(), 0);
+            let word = |i: usize| u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("8 bytes"));
+            let entry: Entry = std::array::from_fn(word);
+            let (mut peer, path) = path();
+            peer.submit(&entry);
+            if is_valid(&entry) {
+                let (tag, status, text) = peer.completion().expect("a completion");
+                assert!(tag == entry[0] && (status == 1) == text.is_empty() && status < 3);
+            } else {
+                ended += 1;
+            }
+            path.close();
+            drop(path);
+            assert_eq!(peer.completion(), None, "one completion at most: {entry:?}");
+        }
+        assert!(ended > 50, "{ended} entries that no host writes");
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_right_ends_the_path() {
+        let (mut peer, path) = path();
+        peer.submit(&READ);
+        assert!(peer.completion().is_some());
+        peer.spoil(0, u64::MAX);
+        path.close();
+        drop(path);
+        assert_eq!(peer.completion(), None);
+    }
+}

@@ -396,3 +396,6 @@ fn late() -> Error {
 fn stopped() -> Error {
     Error::new(Code::UnavailableInCurrentStatus, "the tier was stopped")
 }
+
+#[cfg(test)]
+mod tests;

@@ -316,6 +316,12 @@ mod tests {
             assert!(Key::decode(&blob[..end]).is_err());
         }
         assert!(Key::decode(&[blob.as_slice(), &[0]].concat()).is_err());
+        for bytes in crate::hostile::mutants(&blob, 10_000) {
+            match Key::decode(&bytes) {
+                Ok(key) => assert_eq!(key.encode(), bytes),
+                Err(e) => assert_eq!(e.code, Code::InvalidKey),
+            }
+        }
         let none = Key { region: 0, ..key }.encode();
         assert_eq!(Key::decode(&none).expect_err("region 0").code, Code::InvalidKey);
     }

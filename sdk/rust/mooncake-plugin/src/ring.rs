@@ -261,3 +261,128 @@ impl Completions {
 pub(crate) fn closed() -> Error {
     Error::new(Code::TransferFail, "the path is closed").class(Class::TransientPath)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::hostile::Numbers;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    pub(crate) const SLOTS: u32 = 16;
+    pub(crate) type Entry = [u64; c::SUBMISSION as usize / 8];
+
+    /// The host of a path: it writes submissions and reads completions.
+    pub(crate) struct Peer {
+        submissions: End,
+        completions: End,
+        memory: Arc<Mapping>,
+    }
+
+    /// A host, and the descriptors that it gives to a path.
+    pub(crate) fn host() -> (Peer, [OwnedFd; 3]) {
+        // SAFETY: the function only computes.
+        let bytes = |size| unsafe { c::mooncake_ring_bytes(SLOTS, size) } as u64;
+        let file =
+            memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a memory file");
+        ftruncate(&file, bytes(c::SUBMISSION) + bytes(c::COMPLETION)).expect("space");
+        let (memory, second) = map(&file, SLOTS).expect("a mapping");
+        let ((asked, ask), (told, tell)) =
+            (std::io::pipe().expect("a bell"), std::io::pipe().expect("a bell"));
+        let submissions = End::new(c::mooncake_ring_producer, &memory, 0, SLOTS, c::SUBMISSION, ask.into());
+        let completions =
+            End::new(c::mooncake_ring_consumer, &memory, second, SLOTS, c::COMPLETION, told.into());
+        let peer = Peer {
+            submissions: submissions.expect("an end"),
+            completions: completions.expect("an end"),
+            memory,
+        };
+        (peer, [file, asked.into(), tell.into()])
+    }
+
+    /// Whether a host writes such an entry.
+    pub(crate) fn is_valid(entry: &Entry) -> bool {
+        // SAFETY: the entry has the size of a submission.
+        unsafe {
+            c::mooncake_submission_read(&mut c::Submission::default(), entry.as_ptr().cast(), SLOTS) == 0
+        }
+    }
+
+    impl Peer {
+        pub fn submit(&mut self, entry: &Entry) {
+            // SAFETY: the entry has the size of a submission.
+            unsafe {
+                let ring = &mut self.submissions.ring;
+                let put = c::mooncake_ring_put(ring, entry.as_ptr().cast(), c::SUBMISSION as usize);
+                assert_eq!((put, c::mooncake_ring_publish(ring)), (0, 0));
+            }
+        }
+
+        /// Waits for a completion: its tag, status and text. None at the end of the path.
+        pub fn completion(&mut self) -> Option<(u64, u8, String)> {
+            let ring = &mut self.completions.ring;
+            let mut entry = [0u8; c::COMPLETION as usize];
+            // SAFETY: `entry` has the size of a completion.
+            unsafe {
+                loop {
+                    match c::mooncake_ring_wait(ring, -1, -1) {
+                        0 => continue,
+                        n if n > 0 => break,
+                        _ => return None,
+                    }
+                }
+                assert_eq!(c::mooncake_ring_copy(ring, 0, entry.as_mut_ptr().cast()), 0);
+                assert_eq!(c::mooncake_ring_release(ring, 1), 0);
+            }
+            let n = u16::from_ne_bytes([entry[10], entry[11]]) as usize;
+            let text = std::str::from_utf8(&entry[16..16 + n]).expect("UTF-8").to_owned();
+            Some((u64::from_ne_bytes(entry[..8].try_into().expect("8 bytes")), entry[8], text))
+        }
+
+        /// Writes a number over one of the indices.
+        pub fn spoil(&self, at: usize, number: u64) {
+            // SAFETY: the index is inside the mapping and aligned; all access it as an atomic word.
+            let word = unsafe { std::sync::atomic::AtomicU64::from_ptr(self.memory.at.byte_add(at).cast()) };
+            word.store(number, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+
+    /// Entries arrive as they were written, also after the ring was full several times.
+    #[test]
+    fn entries_in_order() {
+        let (mut peer, fds) = host();
+        let (mut submissions, mut completions) = open(fds, SLOTS).expect("rings");
+        for tag in 0..5 * u64::from(SLOTS) {
+            let entry = [tag % u64::from(SLOTS), 2, 3, 4, 5, 6, 7, 1 << 16];
+            peer.submit(&entry);
+            let mut got = Vec::new();
+            assert_eq!(submissions.ready().expect("valid"), 1);
+            submissions.take(1, &mut got).expect("valid");
+            assert_eq!((got[0].tag, got[0].region, got[0].limit, got[0].kind), (entry[0], 2, 7, 1));
+            let error = Error::new(Code::TransferFail, "é".repeat(200));
+            completions.post(tag, &Outcome::InDoubt(error)).expect("space");
+            assert_eq!(peer.completion(), Some((tag, 3, "é".repeat(120))));
+        }
+    }
+
+    #[test]
+    fn indices_that_cannot_be_right() {
+        let mut numbers = Numbers(1);
+        for _ in 0..200 {
+            let (peer, fds) = host();
+            let (mut submissions, _completions) = open(fds, SLOTS).expect("rings");
+            let wrong = numbers.next().max(u64::from(SLOTS) + 1);
+            peer.spoil(0, wrong);
+            assert!(submissions.ready().is_err(), "{wrong}");
+            peer.spoil(0, 0);
+            assert!(submissions.ready().is_err(), "it stays broken");
+        }
+    }
+
+    #[test]
+    fn rings_that_do_not_fit() {
+        for slots in [0, 3, SLOTS * 2, 1 << 17, u32::MAX] {
+            let (_peer, fds) = host();
+            assert!(open(fds, slots).is_err(), "{slots}");
+        }
+    }
+}

@@ -325,6 +325,23 @@ mod tests {
     }
 
     #[test]
+    fn mutated_settings() {
+        let p = plugin(MANIFEST).expect("a manifest that fits");
+        let mut refused = 0;
+        for text in crate::hostile::mutants(br#"{"count": 42}"#, 5000).chain([vec![b'['; MAX_CONFIG]]) {
+            match p.create(&text) {
+                Ok(c) => assert!(c.count < 100),
+                Err(e) => {
+                    refused += 1;
+                    assert_eq!(e.code, Code::InvalidParams);
+                    assert!(e.text.starts_with("evict/x: configuration: "), "{}", e.text);
+                }
+            }
+        }
+        assert!(refused > 0 && refused < 5001, "{refused}");
+    }
+
+    #[test]
     fn manifests_that_do_not_fit() {
         for (manifest, says) in [
             ("{", "not JSON"),
