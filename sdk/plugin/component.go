@@ -2,17 +2,19 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
 	"github.com/mooncake-go/mooncake/sdk/internal/seal"
 )
 
-// Config is the decoded configuration of a plugin: a pointer to a struct with `json`
-// tags. A type without settings is NoConfig.
+// Config is the decoded configuration of a plugin: a pointer to a struct with the tags of SchemaOf. A type without
+// settings is NoConfig.
 type Config interface {
 	// Validate reports the first setting that cannot work, naming it, its value and what
-	// is allowed. It has no side effects.
+	// is allowed. It has no side effects. The tags are judged before: it is for rules that
+	// they cannot express.
 	Validate() error
 }
 
@@ -72,6 +74,9 @@ type Factory interface {
 	Manifest() Manifest
 	// DefaultConfig returns a new Config holding the defaults.
 	DefaultConfig() Config
+	// Settings returns the JSON Schema of the settings that the program accepts: SchemaOf the defaults. The one in the
+	// manifest is for hosts that do not run the program.
+	Settings() (json.RawMessage, error)
 	// Check returns an error if the plugin cannot be used on this machine. It is quick and leaves
 	// nothing behind.
 	Check() error
@@ -117,6 +122,9 @@ func (b Base) Manifest() Manifest { return b.manifest }
 
 // DefaultConfig implements Factory.
 func (b Base) DefaultConfig() Config { return b.config() }
+
+// Settings implements Factory.
+func (b Base) Settings() (json.RawMessage, error) { return SchemaOf(b.config()) }
 
 // Check implements Factory.
 func (b Base) Check() error {
