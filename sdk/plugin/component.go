@@ -111,6 +111,9 @@ func NewBase(_ seal.Token, kind string, m Manifest, config func() Config, opts .
 		o(&b)
 	}
 	b.invalid = m.Validate()
+	if _, described := config().(Described); len(m.ConfigSchema) == 0 && !described && b.invalid == nil {
+		b.manifest.ConfigSchema, b.invalid = SchemaOf(config()) // A manifest in the code, or of a plugin without settings.
+	}
 	if b.invalid == nil && m.Kind != kind {
 		b.invalid = fmt.Errorf("%s: the manifest is of a plugin of kind %s, and it is defined as one of kind %s", m.ID, m.Kind, kind)
 	}
