@@ -59,17 +59,17 @@ download = @for m in $(MODULES) examples/evict-fifo examples/transport-uds examp
 .PHONY: test
 test: setup-python ## Run the tests: Go, real processes, Python
 	$(download)
-	go test -timeout 30m ./core/... ./plugins/... ./cmd/...
-	$(MAKE) --no-print-directory -j2 --output-sync=target test-processes test-modules
+	$(MAKE) --no-print-directory -j2 test-processes test-packages
 	$(MAKE) --no-print-directory test-python
 
-# The tests of real processes, which wait for them most of the time, so three of them run at once and beside the other modules.
+# The tests of real processes, which wait for them most of the time, so three of them run at once and beside the other tests.
 .PHONY: test-processes
 test-processes:
 	go test -p 3 -timeout 30m ./test/...
 
-.PHONY: test-modules
-test-modules:
+.PHONY: test-packages
+test-packages:
+	go test -timeout 30m ./core/... ./plugins/... ./cmd/...
 	cd sdk && go test -timeout 10m ./...
 	cd bench && go test -timeout 10m ./...
 	cd examples/evict-fifo && go test ./...
@@ -81,7 +81,19 @@ test-all: test-long test-rest ## Run what make test leaves out: long tests, the 
 
 # What neither make test nor the long tests are: CI runs both at once with MOONCAKE_TEST_LONG=1 make test.
 .PHONY: test-rest
-test-rest: test-examples-python test-race test-python-mtls test-python-asan test-python-torch test-rdma
+test-rest: setup-tests
+	$(MAKE) --no-print-directory -j2 test-race test-python-rest
+	$(MAKE) --no-print-directory test-rdma
+
+.PHONY: test-python-rest
+test-python-rest: # one after the other: each builds the extension in place
+	@for t in test-examples-python test-python-mtls test-python-asan test-python-torch; do $(MAKE) --no-print-directory $$t || exit; done
+
+# The kernel for arm64, emulated. It needs qemu-aarch64-static, of Debian's package qemu-user-static.
+.PHONY: test-arm64
+test-arm64: ## Run the tests of checksums on an emulated arm64
+	@command -v qemu-aarch64-static >/dev/null || { echo 'test-arm64: no qemu-aarch64-static; run: apt-get install qemu-user-static'; exit 1; }
+	cd sdk && CGO_ENABLED=0 GOARCH=arm64 go test -short -timeout 20m -exec qemu-aarch64-static ./x/crc32c
 
 .PHONY: test-seals
 test-seals: setup-tests ## Run the tests of stores once more with each kind of sealed objects; minutes, and not part of the others
@@ -98,10 +110,10 @@ test-long: setup-tests # the tests that make test skips because they take long
 	MOONCAKE_TEST_LONG=1 $(MAKE) --no-print-directory test-python PYTESTFLAGS='-m long $(PYTESTFLAGS)'
 
 .PHONY: test-race
-test-race: setup-tests # the Go tests but for those of real processes, with the race detector
+test-race: setup-tests # the Go tests but for those of real processes, with the race detector; random sequences are fewer
 	$(download)
-	go test -race -short -timeout 20m ./core/... ./plugins/...
-	cd sdk && go test -race -timeout 20m ./...
+	RAPID_CHECKS=25 go test -p 3 -race -short -timeout 20m ./core/... ./plugins/...
+	cd sdk && RAPID_CHECKS=25 go test -race -timeout 20m ./...
 	cd examples/transport-uds && go test -race ./...
 
 .PHONY: pydev
@@ -120,10 +132,13 @@ wheel: setup ## Build the Python wheels for x86-64 and arm64, and the source dis
 test-wheel: wheel ## Install the wheels into bare systems for x86-64 and arm64 and use them there (root)
 	./scripts/test-wheel.sh
 
+# Tests wait for processes most of the time, so three files of them run at once.
+PYTEST := $(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider -n 3 --dist loadfile
+
 .PHONY: test-python
 test-python: setup-python $(TOOLS)/python/.stamp ## Run the tests of the Python package, over real processes
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
-	$(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider sdk/python/tests $(PYTESTFLAGS)
+	$(PYTEST) sdk/python/tests $(PYTESTFLAGS)
 
 WITH_CERTIFICATES := store/test_store_bytes.py store/test_store_zerocopy.py store/test_store_sessions.py store/test_store_tiers.py \
                      engine/test_engine_store.py consumers/test_sglang_hicache.py consumers/test_vllm_store.py
@@ -131,7 +146,7 @@ WITH_CERTIFICATES := store/test_store_bytes.py store/test_store_zerocopy.py stor
 .PHONY: test-python-mtls
 test-python-mtls: setup-tests $(TOOLS)/python/.stamp ## Run Python tests of stores, engines and their users, with certificates; ALL=1 for all of them
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
-	MOONCAKE_TEST_SECURITY=mtls $(TOOLS)/python/bin/python -m pytest -q -p no:cacheprovider $(addprefix sdk/python/tests/,$(if $(ALL),store engine consumers,$(WITH_CERTIFICATES))) $(PYTESTFLAGS)
+	MOONCAKE_TEST_SECURITY=mtls $(PYTEST) $(addprefix sdk/python/tests/,$(if $(ALL),store engine consumers,$(WITH_CERTIFICATES))) $(PYTESTFLAGS)
 
 .PHONY: test-python-torch
 test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, with PyTorch where the system has it
@@ -300,6 +315,7 @@ PYTHON_CODE := sdk/python sdk/python-plugin bench
 lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dead code, prose and protobuf, and the check for generated code
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: make fmt'; exit 1; }
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/$(TOOLS)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
+	cd sdk && CGO_ENABLED=0 GOARCH=arm64 go vet ./x/crc32c
 	$(TOOLS)/python/bin/ruff check -q $(PYTHON_CODE) && $(TOOLS)/python/bin/ruff format -q --check $(PYTHON_CODE)
 	./scripts/deadcode.sh
 	./scripts/vale.sh

@@ -41,6 +41,29 @@ func TestTheRatioIsHowManyTimesBetterOursIs(t *testing.T) {
 	require.Nil(t, compare.NewRow("w", compare.Micros, compare.Fixed("ours", 0), compare.Fixed("peer", 3), 0).Ratio)
 }
 
+func TestProcessorTimeHasARatioAndAGoal(t *testing.T) {
+	row := compare.NewRow("w", compare.GBps, compare.Fixed("ours", 6), compare.Fixed("peer", 2), 0)
+	require.False(t, row.MissedCPU(), "no figure, no goal")
+	for _, c := range []struct {
+		ours, peer compare.Figure
+		ratio      any
+		missed     bool
+	}{
+		{compare.Fixed("ours", 1), compare.Fixed("peer", 3), 3.0, false},
+		{compare.Fixed("ours", 4), compare.Fixed("peer", 3), 0.75, true},
+		{compare.Fixed("ours", 4), compare.Absent("peer", "gone"), nil, true},
+		{compare.Absent("ours", "gone"), compare.Fixed("peer", 4), nil, true},
+	} {
+		r := row.WithCPU(compare.CPUPerGB, c.ours, c.peer, 1)
+		require.Equal(t, c.missed, r.MissedCPU())
+		if c.ratio == nil {
+			require.Nil(t, r.CPURatio)
+			continue
+		}
+		require.InDelta(t, c.ratio, *r.CPURatio, 1e-12)
+	}
+}
+
 func TestAMissingPeerIsNamed(t *testing.T) {
 	r := compare.NewRow("get", compare.GBps, compare.Fixed("ours", 6), compare.Absent("redis-server", "it is not installed"), 3)
 	require.Nil(t, r.Peer)
@@ -59,7 +82,7 @@ func TestAMissingPeerIsNamed(t *testing.T) {
 // Scripts read these names, all of them, and no others.
 func TestJSONHasExactlyTheAgreedNames(t *testing.T) {
 	rows := []compare.Row{
-		compare.NewRow("get", compare.GBps, compare.Fixed("ours", 6), compare.Fixed("<peer>", 2), 3),
+		compare.NewRow("get", compare.GBps, compare.Fixed("ours", 6), compare.Fixed("<peer>", 2), 3).WithCPU(compare.CPUPerGB, compare.Fixed("ours", 0.5), compare.Fixed("<peer>", 1), 1),
 		compare.NewRow("put", compare.GBps, compare.Fixed("ours", 6), compare.Absent("memcached", "no"), 0),
 	}
 	var out bytes.Buffer
@@ -67,8 +90,10 @@ func TestJSONHasExactlyTheAgreedNames(t *testing.T) {
 	var got []map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
 	require.Equal(t, []map[string]any{
-		{"work": "get", "ours": 6.0, "peer": 2.0, "peer_name": "<peer>", "ratio": 3.0, "goal": 3.0, "unit": "GB/s"},
-		{"work": "put", "ours": 6.0, "peer": nil, "peer_name": "memcached: MISSING: no", "ratio": nil, "goal": nil, "unit": "GB/s"},
+		{"work": "get", "ours": 6.0, "peer": 2.0, "peer_name": "<peer>", "ratio": 3.0, "goal": 3.0, "unit": "GB/s",
+			"cpu_ours": 0.5, "cpu_peer": 1.0, "cpu_ratio": 2.0, "cpu_goal": 1.0, "cpu_unit": "CPU s/GB"},
+		{"work": "put", "ours": 6.0, "peer": nil, "peer_name": "memcached: MISSING: no", "ratio": nil, "goal": nil, "unit": "GB/s",
+			"cpu_ours": nil, "cpu_peer": nil, "cpu_ratio": nil, "cpu_goal": nil, "cpu_unit": ""},
 	}, got)
 	require.Contains(t, out.String(), "<peer>", "for people, too")
 
@@ -79,18 +104,19 @@ func TestJSONHasExactlyTheAgreedNames(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	rows := []compare.Row{
-		compare.NewRow("a|b", compare.GBps, compare.Fixed("ours", 6.123), compare.Fixed("peer", 2), 4),
+		compare.NewRow("a|b", compare.GBps, compare.Fixed("ours", 6.123), compare.Fixed("peer", 2), 4).
+			WithCPU(compare.CPUPerGB, compare.Fixed("ours", 2), compare.Fixed("peer", 1), 1),
 		compare.NewRow("c", compare.KeysPerSec, compare.Fixed("ours", 1234567), compare.Absent("memcached", "first\nsecond"), 0),
 		compare.NewRow("d", compare.Millis, compare.Fixed("ours", 0.01234), compare.Fixed("peer", 12.345), 1),
 	}
 	var out bytes.Buffer
 	require.NoError(t, compare.WriteMarkdown(&out, rows))
 	require.Equal(t, strings.Join([]string{
-		"| work | ours | peer | unit | ratio | goal | beside |",
-		"|---|---|---|---|---|---|---|",
-		`| a\|b | 6.12 | 2.00 | GB/s | **3.06** | 4.00 | peer |`,
-		"| c | 1234567 | - | keys/s | - | - | memcached: MISSING: first second |",
-		"| d | 0.0123 | 12.3 | ms | 1000 | 1.00 | peer |",
+		"| work | ours | peer | unit | ratio | goal | CPU ours | CPU peer | CPU unit | CPU ratio | CPU goal | beside |",
+		"|---|---|---|---|---|---|---|---|---|---|---|---|",
+		`| a\|b | 6.12 | 2.00 | GB/s | **3.06** | 4.00 | 2.00 | 1.00 | CPU s/GB | **0.500** | 1.00 | peer |`,
+		"| c | 1234567 | - | keys/s | - | - | - | - | - | - | - | memcached: MISSING: first second |",
+		"| d | 0.0123 | 12.3 | ms | 1000 | 1.00 | - | - | - | - | - | peer |",
 		"",
 	}, "\n"), out.String())
 }

@@ -54,8 +54,16 @@ var (
 	Share      = Unit{Name: "share"}
 )
 
+// The units of processor time.
+var (
+	CPUPerGB   = Unit{Name: "CPU s/GB", Less: true}
+	CPUPerCall = Unit{Name: "CPU us/call", Less: true}
+	CPUMillis  = Unit{Name: "CPU ms", Less: true}
+)
+
 // Row is one comparison. Its JSON has exactly these names. Ours, Peer and Ratio are null where
-// they are not known; the name of the competitor then says why.
+// they are not known; the name of the competitor then says why. What begins with CPU is the same for
+// the processor time of all processes of a side together, null where it means nothing for the work or is not known.
 type Row struct {
 	Work string `json:"work"`
 	// Ours and Peer are medians of the rounds.
@@ -68,6 +76,12 @@ type Row struct {
 	// Goal is the least ratio that is wanted, null for none.
 	Goal *float64 `json:"goal"`
 	Unit string   `json:"unit"`
+
+	CPUOurs  *float64 `json:"cpu_ours"`
+	CPUPeer  *float64 `json:"cpu_peer"`
+	CPURatio *float64 `json:"cpu_ratio"`
+	CPUGoal  *float64 `json:"cpu_goal"`
+	CPUUnit  string   `json:"cpu_unit"`
 }
 
 // NewRow compares two figures. A goal of 0 is none.
@@ -89,17 +103,45 @@ func NewRow(work string, unit Unit, ours, peer Figure, goal float64) Row {
 	} else {
 		r.PeerName += "; ours" + missing + cmp.Or(ours.Missing, unknown)
 	}
-	if a > 0 && b > 0 { // A ratio to anything else would mean nothing.
-		ratio := a / b
-		if unit.Less {
-			ratio = b / a
-		}
-		r.Ratio = &ratio
+	r.Ratio = unit.ratio(a, b)
+	return r
+}
+
+// ratio is how many times better a is than b, nil where that would mean nothing.
+func (u Unit) ratio(a, b float64) *float64 {
+	if a <= 0 || b <= 0 {
+		return nil
 	}
+	ratio := a / b
+	if u.Less {
+		ratio = b / a
+	}
+	return &ratio
+}
+
+// WithCPU returns the row with the processor time of both sides. A goal of 0 is none.
+func (r Row) WithCPU(unit Unit, ours, peer Figure, goal float64) Row {
+	a, haveOurs := ours.Median()
+	b, havePeer := peer.Median()
+	if haveOurs {
+		r.CPUOurs = &a
+	}
+	if havePeer {
+		r.CPUPeer = &b
+	}
+	if goal > 0 {
+		r.CPUGoal = &goal
+	}
+	r.CPURatio, r.CPUUnit = unit.ratio(a, b), unit.Name
 	return r
 }
 
 // Missed reports whether the row has a goal that it does not reach, or has no ratio to tell.
-func (r Row) Missed() bool {
-	return r.Goal != nil && (r.Ratio == nil || *r.Ratio < *r.Goal)
+func (r Row) Missed() bool { return missed(r.Goal, r.Ratio) }
+
+// MissedCPU is Missed for the processor time.
+func (r Row) MissedCPU() bool { return missed(r.CPUGoal, r.CPURatio) }
+
+func missed(goal, ratio *float64) bool {
+	return goal != nil && (ratio == nil || *ratio < *goal)
 }

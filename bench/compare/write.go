@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,17 +23,23 @@ func WriteJSON(w io.Writer, rows []Row) error {
 // WriteMarkdown writes the rows as a table. A ratio that misses its goal is bold.
 func WriteMarkdown(w io.Writer, rows []Row) error {
 	var b strings.Builder
-	b.WriteString("| work | ours | peer | unit | ratio | goal | beside |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| work | ours | peer | unit | ratio | goal | CPU ours | CPU peer | CPU unit | CPU ratio | CPU goal | beside |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		ratio := number(r.Ratio)
-		if r.Missed() && r.Ratio != nil {
-			ratio = "**" + ratio + "**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			cell(r.Work), number(r.Ours), number(r.Peer), cell(r.Unit), ratio, number(r.Goal), cell(r.PeerName))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			cell(r.Work), number(r.Ours), number(r.Peer), cell(r.Unit), marked(r.Ratio, r.Missed()), number(r.Goal),
+			number(r.CPUOurs), number(r.CPUPeer), cell(cmp.Or(r.CPUUnit, "-")), marked(r.CPURatio, r.MissedCPU()), number(r.CPUGoal), cell(r.PeerName))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// marked is a ratio, bold where it misses its goal.
+func marked(ratio *float64, missed bool) string {
+	if missed && ratio != nil {
+		return "**" + number(ratio) + "**"
+	}
+	return number(ratio)
 }
 
 // cell keeps a text from ending its cell or its line.

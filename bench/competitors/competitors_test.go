@@ -130,6 +130,45 @@ class MooncakeDistributedStore:
     def batch_remove(self, keys, force): return [self.remove(k, force) for k in keys]
 `
 
+// meterInPython has processes below a shell use processor time, one of which ends meanwhile.
+const meterInPython = `
+import subprocess, sys, time
+import driver
+burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.15: pass'"
+shell = subprocess.Popen(["sh", "-c", f"read go; {burn}; echo burned; read stop; exit 0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+meter, alone = driver.Meter([shell.pid]), driver.Meter([])
+shell.stdin.write(b"\n"); shell.stdin.flush()
+assert shell.stdout.readline() == b"burned\n"
+own = time.process_time()
+while time.process_time() < own + 0.05: pass
+got, mine = meter.seconds(), alone.seconds()
+assert got >= 0.15 - 0.02 + 0.05, got
+assert 0.05 <= mine < got, (mine, got)
+meter = driver.Meter([shell.pid])
+shell.communicate(b"\n")
+try:
+    meter.seconds()
+except RuntimeError as e:
+    assert "has ended" in str(e)
+else:
+    raise AssertionError("what it used since is not known")
+`
+
+func TestProcessorTimeInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3")
+	}
+	dir := t.TempDir()
+	write(t, fakeStore, 0o644, dir, "mooncake", "store.py")
+	drivers, err := filepath.Abs("../drivers")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), python, "-c", meterInPython)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+dir+":"+drivers)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 // The driver in Python does the jobs of the one in Go.
 func TestDriverInPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
@@ -174,6 +213,7 @@ func TestDriverInPython(t *testing.T) {
 			require.Len(t, a.Phases, 4)
 			for name, p := range a.Phases {
 				require.Equal(t, 10, p.Calls, name)
+				require.Positive(t, p.CPU, name)
 				require.LessOrEqual(t, p.P50, p.P99, name)
 			}
 		}

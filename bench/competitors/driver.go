@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/bench/drivers"
@@ -25,6 +26,7 @@ type Driver struct {
 	proc    *cluster.Proc
 	in      *os.File
 	answers chan []byte // closed with the process's standard output
+	pool    *Master     // whose processor time counts with the driver's, nil for none
 }
 
 // startDriver runs a program and waits, at most for limit, until it is ready.
@@ -85,7 +87,18 @@ func (d *Driver) read(out *os.File) {
 func (d *Driver) Do(ctx context.Context, job drivers.Job) (a drivers.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
+	job.PIDs = d.pids()
 	return a, d.do(ctx, job, &a)
+}
+
+// pids are the processes whose time a job counts: the driver and what serves it, each once.
+func (d *Driver) pids() []int {
+	pids := []int{d.proc.PID()}
+	if d.pool != nil {
+		pids = append(pids, d.pool.pids()...)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
 }
 
 func (d *Driver) do(ctx context.Context, job, answer any) error {

@@ -3,12 +3,15 @@ package competitors
 import (
 	"context"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/bench/drivers"
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
 
@@ -67,4 +70,27 @@ func TestAProcessThatIsSilentIsKilled(t *testing.T) {
 func TestAProgramThatIsNotThere(t *testing.T) {
 	_, err := startDriver(t.Context(), cluster.Spec{Name: "helper", Program: "/does/not/exist"}, patience)
 	require.ErrorContains(t, err, "start helper")
+}
+
+// A client counts with its master and with all that hold memory of the pool, itself once.
+func TestWhatServesAClientCountsWithIt(t *testing.T) {
+	spec := shell(`echo '{"ready":true}'; while read -r line; do echo "{\"phases\":{\"put\":{\"calls\":$$}}}"; echo "$line" >&2; done`)
+	master, err := cluster.Start(shell("exec sleep 1000"))
+	require.NoError(t, err)
+	t.Cleanup(master.Kill)
+	m := &Master{proc: master}
+	var clients [2]*Driver
+	for i, segment := range []int{1, 0} {
+		s := (&Env{environ: os.Environ()}).Scope()
+		t.Cleanup(s.Close)
+		var err error
+		clients[i], err = s.member(t.Context(), m, segment, "client", -1, nil, spec.Program, spec.Args...)
+		require.NoError(t, err)
+	}
+	store, client := clients[0].proc.PID(), clients[1].proc.PID()
+	require.ElementsMatch(t, []int{master.PID(), store}, clients[0].pids())
+	require.ElementsMatch(t, []int{master.PID(), store, client}, clients[1].pids())
+	_, err = clients[1].Do(t.Context(), drivers.Job{Do: drivers.Put})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(clients[1].proc.Tail(), strconv.Itoa(store)) }, patience, time.Millisecond, "the job names them")
 }

@@ -68,6 +68,7 @@ func (s *Scope) elected(ctx context.Context, who, program, etcd, name string) (*
 			return nil, err
 		}
 	}
+	e.members = e.procs[:]
 	return e, until(ctx, e.procs[0], "no master leads", func() bool { return e.leader() >= 0 })
 }
 

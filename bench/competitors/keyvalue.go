@@ -18,10 +18,12 @@ import (
 type KeyValue struct {
 	Name   string
 	worker *drivers.KeyValues
+	proc   *cluster.Proc
 }
 
 // Do has one job done; a connection that is silent for jobLimit ends it.
 func (k *KeyValue) Do(_ context.Context, j drivers.Job) (drivers.Answer, error) {
+	j.PIDs = []int{k.proc.PID()} // The client is this process.
 	return k.worker.Do(j)
 }
 
@@ -53,7 +55,7 @@ func (s *Scope) keyValue(ctx context.Context, program string, args func(port int
 		}
 		return wrap(newWire(conn)), nil
 	})
-	return &KeyValue{Name: program, worker: worker}, err
+	return &KeyValue{Name: program, worker: worker, proc: p}, err
 }
 
 // wire is a connection with buffers for its short parts; large values do not pass through them.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/cluster"
 )
@@ -39,7 +40,22 @@ type Master struct {
 	Address string
 	cluster string // that they look for there
 	proc    *cluster.Proc
+	members []*cluster.Proc // processes that serve the clients besides: stores, and clients with memory
 }
+
+// pids are the processes that serve a client of the pool.
+func (m *Master) pids() []int {
+	var pids []int
+	for _, p := range append([]*cluster.Proc{m.proc}, m.members...) {
+		if p != nil {
+			pids = append(pids, p.PID())
+		}
+	}
+	return pids
+}
+
+// CPUTime is the processor time that its process has used.
+func (m *Master) CPUTime() (time.Duration, error) { return m.proc.CPUTime() }
 
 // RSS is the memory that it has resident, in bytes.
 func (m *Master) RSS() (uint64, error) { return rss(m.proc.PID()) }
@@ -72,12 +88,13 @@ func (s *Scope) OursStore(ctx context.Context, m *Master, way Way, bytes int) er
 	if err != nil {
 		return err
 	}
+	m.members = append(m.members, p)
 	return until(ctx, p, "its memory is not mounted", func() bool { return strings.Contains(p.Tail(), "memory is mounted") })
 }
 
 // OursGo starts a client in Go that contributes segment bytes.
 func (s *Scope) OursGo(ctx context.Context, m *Master, way Way, segment int) (*Driver, error) {
-	return s.driver(ctx, "client in Go", -1, way.environ(), s.env.Self, "driver", "store", "--master", m.Address, "--segment", strconv.Itoa(segment))
+	return s.member(ctx, m, segment, "client in Go", -1, way.environ(), s.env.Self, "driver", "store", "--master", m.Address, "--segment", strconv.Itoa(segment))
 }
 
 // OursPython starts a client in Python with the package of this checkout.
@@ -92,12 +109,25 @@ func (s *Scope) python(ctx context.Context, name string, m *Master, cpu, segment
 		env = append(env, "MC_STORE_CLUSTER_ID="+m.cluster)
 	}
 	args = append([]string{filepath.Join(s.env.Root, "bench", "drivers", "driver.py"), "--master", m.Address, "--segment", strconv.Itoa(segment)}, args...)
-	return s.driver(ctx, name, cpu, env, s.env.Python, args...)
+	return s.member(ctx, m, segment, name, cpu, env, s.env.Python, args...)
+}
+
+// member starts a driver that is a client of a pool, and contributes segment bytes to it.
+func (s *Scope) member(ctx context.Context, m *Master, segment int, name string, cpu int, env []string, program string, args ...string) (*Driver, error) {
+	d, err := s.driver(ctx, name, cpu, env, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	d.pool = m
+	if segment > 0 {
+		m.members = append(m.members, d.proc)
+	}
+	return d, nil
 }
 
 // OursMasterClient starts a client of a master of ours that makes no puts and gets, only calls.
 func (s *Scope) OursMasterClient(ctx context.Context, m *Master, cpu int) (*Driver, error) {
-	return s.driver(ctx, "client of the master", cpu, nil, s.env.Self, "driver", "master", "--master", m.Address)
+	return s.member(ctx, m, 0, "client of the master", cpu, nil, s.env.Self, "driver", "master", "--master", m.Address)
 }
 
 // Memory starts a process that copies memory, the limit of what stays within a machine.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 const toolLimit = 15 * time.Minute
 
 // output runs a program to its end and decodes the JSON that it writes.
-func (s *Scope) output(ctx context.Context, name string, into any, program string, args ...string) error {
+// The first result is the processor time that it took.
+func (s *Scope) output(ctx context.Context, name string, into any, program string, args ...string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()
 	var out bytes.Buffer
@@ -28,36 +30,39 @@ func (s *Scope) output(ctx context.Context, name string, into any, program strin
 	spec.Stdout = &out
 	p, err := cluster.Start(spec)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	code, err := p.Wait(ctx)
 	if err != nil {
 		stop(p)
-		return err
+		return 0, err
 	}
 	if code != 0 {
-		return fmt.Errorf("%s ended with exit code %d: %s", name, code, strings.ReplaceAll(strings.TrimSpace(p.Tail()), "\n", "; "))
+		return 0, fmt.Errorf("%s ended with exit code %d: %s", name, code, strings.ReplaceAll(strings.TrimSpace(p.Tail()), "\n", "; "))
 	}
 	if err := json.Unmarshal(out.Bytes(), into); err != nil {
-		return fmt.Errorf("%s wrote no JSON: %w", name, err)
+		return 0, fmt.Errorf("%s wrote no JSON: %w", name, err)
 	}
-	return nil
+	return p.CPUTime()
 }
 
-// Mooncake runs a command of this project that measures, with -o json.
-func (s *Scope) Mooncake(ctx context.Context, into any, args ...string) error {
+// Mooncake runs a command of this project that measures, with -o json, and returns the processor time that it took.
+func (s *Scope) Mooncake(ctx context.Context, into any, args ...string) (time.Duration, error) {
 	return s.output(ctx, "mooncake "+args[0], into, filepath.Join(s.env.Programs, "mooncake"), append(args, "-o", "json")...)
 }
 
 // FioName names it in results.
 const FioName = "fio"
 
-// Fio returns the GB/s at which a file in a folder is written (or read) by blocks of
-// 1 MiB, past the page cache where the file system allows it.
-func (s *Scope) Fio(ctx context.Context, folder string, write bool) (float64, error) {
+// fioBytes is the size of the file that fio writes or reads.
+const fioBytes = 256 << 20
+
+// Fio returns the GB/s at which a file in a folder is written (or read) by blocks of 1 MiB, past the
+// page cache where the file system allows it, and the processor seconds for each GB.
+func (s *Scope) Fio(ctx context.Context, folder string, write bool) (speed, cpu float64, err error) {
 	program, err := installed(FioName)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	kind := "read"
 	if write {
@@ -73,19 +78,19 @@ func (s *Scope) Fio(ctx context.Context, folder string, write bool) (float64, er
 			}
 		}
 	}
-	err = s.output(ctx, FioName, &doc, program, "--name=bench", "--directory="+folder, "--rw="+kind, "--bs=1M", "--size=256M",
-		"--ioengine=psync", "--direct=1", "--end_fsync=1", "--output-format=json")
+	took, err := s.output(ctx, FioName, &doc, program, "--name=bench", "--directory="+folder, "--rw="+kind, "--bs=1M",
+		"--size="+strconv.Itoa(fioBytes), "--ioengine=psync", "--direct=1", "--end_fsync=1", "--output-format=json")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(doc.Jobs) == 0 {
-		return 0, errors.New("fio's answer has no job")
+		return 0, 0, errors.New("fio's answer has no job")
 	}
-	speed := doc.Jobs[0].Read.BWBytes
+	speed = doc.Jobs[0].Read.BWBytes
 	if write {
 		speed = doc.Jobs[0].Write.BWBytes
 	}
-	return speed / 1e9, nil
+	return speed / 1e9, took.Seconds() / fioBytes * 1e9, nil
 }
 
 // LoopbackBytes returns how many bytes the loopback interface of this machine has carried: what

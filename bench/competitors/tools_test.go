@@ -12,13 +12,16 @@ func TestACommandThatMeasures(t *testing.T) {
 	write(t, "#!/bin/sh\n[ \"$*\" = 'demo --x 1 -o json' ] && echo '{\"hits\": 0.5}'\n", 0o755, e.Programs, "mooncake")
 	var got struct{ Hits float64 }
 	s := scope(t, e)
-	require.NoError(t, s.Mooncake(t.Context(), &got, "demo", "--x", "1"))
+	_, err := s.Mooncake(t.Context(), &got, "demo", "--x", "1")
+	require.NoError(t, err)
 	require.InDelta(t, 0.5, got.Hits, 0)
 
 	write(t, "#!/bin/sh\necho no space >&2\nexit 3\n", 0o755, e.Programs, "mooncake")
-	require.ErrorContains(t, s.Mooncake(t.Context(), &got, "demo"), "mooncake demo ended with exit code 3: no space")
+	_, err = s.Mooncake(t.Context(), &got, "demo")
+	require.ErrorContains(t, err, "mooncake demo ended with exit code 3: no space")
 	write(t, "#!/bin/sh\necho fine\n", 0o755, e.Programs, "mooncake")
-	require.ErrorContains(t, s.Mooncake(t.Context(), &got, "demo"), "mooncake demo wrote no JSON")
+	_, err = s.Mooncake(t.Context(), &got, "demo")
+	require.ErrorContains(t, err, "mooncake demo wrote no JSON")
 }
 
 func TestFio(t *testing.T) {
@@ -27,11 +30,12 @@ func TestFio(t *testing.T) {
 	write(t, "#!/bin/sh\necho '{\"jobs\":[{\"read\":{\"bw_bytes\":2e9},\"write\":{\"bw_bytes\":1e9}}]}'\n", 0o755, bin, "fio")
 	s := scope(t, newEnv(t))
 	for write, want := range map[bool]float64{true: 1, false: 2} {
-		speed, err := s.Fio(t.Context(), bin, write)
+		speed, cpu, err := s.Fio(t.Context(), bin, write)
 		require.NoError(t, err)
 		require.InDelta(t, want, speed, 1e-9)
+		require.Positive(t, cpu)
 	}
 	write(t, "#!/bin/sh\necho '{}'\n", 0o755, bin, "fio")
-	_, err := s.Fio(t.Context(), bin, true)
+	_, _, err := s.Fio(t.Context(), bin, true)
 	require.ErrorContains(t, err, "has no job")
 }

@@ -8,9 +8,11 @@ are those of the Go package drive, beside it: a line of JSON each.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import mmap
+import os
 import sys
 import threading
 import time
@@ -22,6 +24,8 @@ from mooncake.store import MooncakeDistributedStore
 AREA_BYTES = 16 << 20
 MAX_THREADS = 64
 MAX_CALLS = 20_000
+# How often a set of processes is read again because it changed meanwhile.
+SNAPSHOTS = 20
 REMOVE_BATCH = 1000
 FILL_BATCH = 1000
 SET_BATCH = 16
@@ -80,6 +84,58 @@ class Area:
                 raise RuntimeError(f"an object of {size} bytes came back with other bytes than were put")
 
 
+def stat_of(pid: int) -> tuple[int, float]:
+    """The parent of a process, and the seconds that its children which have ended used on processors."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+        fields = f.read().rpartition(")")[2].split()
+    return int(fields[1]), (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def clock(pid: int) -> float:
+    """The seconds that a process has used on processors, with its threads that have ended."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def tree(pids: list[int]) -> list[int]:
+    """The processes and all below them."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            children.setdefault(stat_of(int(name))[0], []).append(int(name))
+    found = list(dict.fromkeys(pids))
+    for pid in found:
+        found += [c for c in children.get(pid, []) if c not in found]
+    return sorted(found)
+
+
+class Meter:
+    """Measures the processor time of this process, and of others with all below them, as Meter of the Go package cluster."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self.pids = pids
+        self._rest = self._read()
+        self._own = clock(os.getpid())
+
+    def _read(self) -> float:
+        """What all but this process by itself have used."""
+        for _ in range(SNAPSHOTS):
+            pids = tree(self.pids)
+            try:
+                used = sum(stat_of(pid)[1] + (0 if pid == os.getpid() else clock(pid)) for pid in pids)
+            except OSError as e:
+                if any(not os.path.exists(f"/proc/{pid}") for pid in self.pids):
+                    raise RuntimeError(f"one of the processes {self.pids} has ended") from e
+                continue
+            if tree(self.pids) == pids:
+                return used
+        raise RuntimeError(f"processes below {self.pids} start and end all the time")
+
+    def seconds(self) -> float:
+        """What all of them have used since the start."""
+        own = clock(os.getpid())
+        return own - self._own + self._read() - self._rest
+
+
 class Thread:
     """Makes calls of do, at most so many."""
 
@@ -104,23 +160,25 @@ class Thread:
             self.failure = e
 
 
-def together(threads: list[Thread], limit: float = 0.0) -> Phase:
-    """Has the threads work at once; microseconds of a call by share, seconds of all."""
+def together(threads: list[Thread], pids: list[int], limit: float = 0.0) -> Phase:
+    """Has the threads work at once; microseconds of a call by share, seconds of all, also those of pids on processors."""
     start = threading.Barrier(len(threads) + 1)
     running = [threading.Thread(target=t.run, args=(start, limit)) for t in threads]
     for r in running:
         r.start()
+    meter = Meter(pids)
     start.wait()
     begin = time.perf_counter()
     for r in running:
         r.join()
     seconds = time.perf_counter() - begin
+    cpu = meter.seconds()
     for t in threads:
         if t.failure:
             raise t.failure
     times = sorted(s for t in threads for s in t.times)
     return {
-        "calls": len(times), "seconds": seconds,
+        "calls": len(times), "seconds": seconds, "cpu": cpu,
         "p50": times[len(times) // 2] * 1e6, "p99": times[len(times) * 99 // 100] * 1e6,
     }  # fmt: skip
 
@@ -176,7 +234,7 @@ class Worker:
             self.area.clear(self.area.of(t, job), size * count)
         threads = [Thread(self.putter(keys[t], self.area.of(t, job), size, count), calls) for t in range(n)]
         try:
-            return {"put": together(threads, job["seconds"])}
+            return {"put": together(threads, job.get("pids", []), job["seconds"])}
         finally:
             for t, batches in zip(threads, keys, strict=True):
                 self.remove([key for batch in batches[: len(t.times)] for key in batch])
@@ -199,7 +257,7 @@ class Worker:
         threads = [
             Thread(self.getter(keys, t * batches // n, start, size, count), 1 << 30) for t, start in enumerate(starts)
         ]
-        phase = together(threads, job["seconds"])
+        phase = together(threads, job.get("pids", []), job["seconds"])
         for start in starts:
             self.area.check(start, size, count)
         return {"get": phase}
@@ -242,14 +300,14 @@ class Worker:
         kinds = {"exist": exist, "replicas": replicas, "remove": remove}
         if count == 1:
             kinds = {"exist": exist_one, "replicas": replicas_one, "remove": remove_one}
-        small = {"size": size, "count": count}
+        small, pids = {"size": size, "count": count}, job.get("pids", [])
         phases = {
             "put": together(
-                [Thread(self.putter(keys[t], self.area.of(t, small), size, count), repeat) for t in range(n)]
+                [Thread(self.putter(keys[t], self.area.of(t, small), size, count), repeat) for t in range(n)], pids
             )
         }
         for name, call in kinds.items():
-            phases[name] = together([Thread(self.each(call, keys[t]), repeat) for t in range(n)])
+            phases[name] = together([Thread(self.each(call, keys[t]), repeat) for t in range(n)], pids)
         return phases
 
     @staticmethod
@@ -284,14 +342,15 @@ class Worker:
         while kept < wanted and time.perf_counter() < until:
             time.sleep(RETRY_SECONDS)
             kept = self.there(job["sets"], into)
-        none = {"seconds": 0.0, "p50": 0.0, "p99": 0.0}
+        none = {"seconds": 0.0, "p50": 0.0, "p99": 0.0, "cpu": 0.0}
         return {"pause": {**none, "calls": 1, "seconds": pause}, "kept": {**none, "calls": kept}}
 
     def offload(self, job: dict[str, Any]) -> dict[str, Phase]:
         """New objects until they are on a disk, and reads of those that are in memory no more."""
         size, count, self.puts = job["size"], job["count"], self.puts + 1
         keys = [f"offload/{self.puts}/{i}" for i in range(job["keys"])]
-        begin, ahead = time.perf_counter(), OFFLOAD_AHEAD * count
+        pids = job.get("pids", [])
+        meter, begin, ahead = Meter(pids), time.perf_counter(), OFFLOAD_AHEAD * count
         for at in range(0, len(keys), count):
             left = keys[at : at + count]
             while left:  # Memory is full until more is saved.
@@ -303,6 +362,7 @@ class Worker:
             # What memory has to drop before it is saved is lost. One is asked for, as the question protects it from eviction.
             self.saved(keys[max(0, at - ahead) : max(0, at - ahead + 1)])
         saved, when = self.saved(keys)
+        save_cpu = meter.seconds()
         if 2 * saved < len(keys):
             raise RuntimeError(f"{saved} of {len(keys)} objects are on a disk")
         where = self.store.batch_get_replica_desc(keys)
@@ -313,15 +373,16 @@ class Worker:
         start, sizes = self.area.of(0, job), [size] * count
         ptrs = [start + i * size for i in range(count)]
         self.area.clear(start, size * count)
-        first = time.perf_counter()
+        meter, first = Meter(pids), time.perf_counter()
         for at in range(0, len(cold), count):
             check(self.store.batch_get_into(cold[at : at + count], ptrs, sizes), sizes)
         seconds = time.perf_counter() - first
+        cold_cpu = meter.seconds()
         self.area.check(start, size, count)
         none = {"p50": 0.0, "p99": 0.0}
         return {
-            "save": {**none, "calls": saved, "seconds": when - begin},
-            "cold": {**none, "calls": len(cold), "seconds": seconds},
+            "save": {**none, "calls": saved, "seconds": when - begin, "cpu": save_cpu},
+            "cold": {**none, "calls": len(cold), "seconds": seconds, "cpu": cold_cpu},
         }
 
     def saved(self, keys: list[str]) -> tuple[int, float]:

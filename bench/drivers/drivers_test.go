@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -127,11 +129,11 @@ func TestThreadsWorkAtOnceAndAllErrorsAreTold(t *testing.T) {
 			return errors.New("the other thread does not work")
 		}
 	}
-	_, err := together([]thread{{calls: 1, do: wait}, {calls: 1, do: wait}}, 0)
+	_, err := together(nil, []thread{{calls: 1, do: wait}, {calls: 1, do: wait}}, 0)
 	require.NoError(t, err)
 
 	fail := func(text string) func(int) error { return func(int) error { return errors.New(text) } }
-	_, err = together([]thread{{calls: 1, do: fail("one")}, {calls: 1, do: fail("two")}}, 0)
+	_, err = together(nil, []thread{{calls: 1, do: fail("one")}, {calls: 1, do: fail("two")}}, 0)
 	require.ErrorContains(t, err, "one")
 	require.ErrorContains(t, err, "two")
 }
@@ -154,4 +156,26 @@ func TestServeAnswersEachJob(t *testing.T) {
 func TestPer(t *testing.T) {
 	require.InDelta(t, 60, Phase{Calls: 10, Seconds: 0.5}.Per(3), 1e-9)
 	require.Zero(t, Phase{Calls: 10}.Per(3), "no time, no rate")
+}
+
+// TestProcessorTimeOfAPhase has a thread use a known time on a processor.
+func TestProcessorTimeOfAPhase(t *testing.T) {
+	const used = 50 * time.Millisecond
+	burn := func(int) error {
+		m, err := cluster.StartMeter()
+		for spent := time.Duration(0); err == nil && spent < used; {
+			spent, err = m.Stop()
+		}
+		return err
+	}
+	p, err := together(nil, []thread{{calls: 2, do: burn}}, 0)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, p.CPU, 2*used.Seconds())
+	require.InDelta(t, p.CPU/2/1000, p.CPUPer(1000), 1e-12)
+	require.Zero(t, Phase{CPU: 1}.CPUPer(1), "nothing was called")
+
+	gone := exec.Command("true")
+	require.NoError(t, gone.Run())
+	_, err = together([]int{gone.Process.Pid}, []thread{{calls: 1, do: burn}}, 0)
+	require.ErrorContains(t, err, "it has ended")
 }

@@ -10,10 +10,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
 	"github.com/mooncake-go/mooncake/core/bench/measure"
 )
 
@@ -58,6 +60,9 @@ type Job struct {
 	// From and Keys are the numbers of the objects of Fill, Keys is that of Offload.
 	From int `json:"from,omitempty"`
 	Keys int `json:"keys,omitempty"`
+	// PIDs are processes whose time on a processor counts, and that of all processes below them. That of the driver's
+	// process by itself always counts.
+	PIDs []int `json:"pids,omitempty"`
 	// Segments is over how many segments Calls of a client in Go spreads its objects.
 	Segments int `json:"segments,omitempty"`
 }
@@ -82,6 +87,8 @@ type Phase struct {
 	Seconds float64 `json:"seconds"` // from the first beginning to the last end
 	P50     float64 `json:"p50"`     // microseconds of a call
 	P99     float64 `json:"p99"`
+	// CPU is the processor time in seconds, user and system, of the driver and the PIDs of the job.
+	CPU float64 `json:"cpu"`
 }
 
 // Per returns how many units a second there are when a call has so many.
@@ -90,6 +97,14 @@ func (p Phase) Per(units int) float64 {
 		return 0
 	}
 	return float64(p.Calls) * float64(units) / p.Seconds
+}
+
+// CPUPer returns the processor seconds for each of the units of a call, 0 where none was made.
+func (p Phase) CPUPer(units int) float64 {
+	if p.Calls == 0 || units == 0 {
+		return 0
+	}
+	return p.CPU / float64(p.Calls) / float64(units)
 }
 
 // seconds as a Duration.
@@ -134,12 +149,18 @@ type thread struct {
 }
 
 // together runs the threads at once. Each makes all its calls, or calls until the time limit if
-// there is one, but one call at least.
-func together(threads []thread, limit time.Duration) (Phase, error) {
+// there is one, but one call at least. It measures the processor time of pids, as in a job.
+func together(pids []int, threads []thread, limit time.Duration) (Phase, error) {
+	meter, err := cluster.StartMeter(pids...)
+	if err != nil {
+		return Phase{}, err
+	}
 	took, times, err := measure.Threads(len(threads), func(n int, began time.Time, times *measure.Histogram) error {
 		return threads[n].run(began, limit, times)
 	})
-	p := Phase{Seconds: took.Seconds(), P50: measure.Micros(times.Quantile(0.5)), P99: measure.Micros(times.Quantile(0.99))}
+	cpu, ended := meter.Stop()
+	err = errors.Join(err, ended)
+	p := Phase{Seconds: took.Seconds(), CPU: cpu.Seconds(), P50: measure.Micros(times.Quantile(0.5)), P99: measure.Micros(times.Quantile(0.99))}
 	for _, t := range threads {
 		p.Calls += t.done
 	}

@@ -81,7 +81,7 @@ func (k *KeyValues) run(j Job) (a Answer, err error) {
 		}
 		threads[t] = thread{calls: 1 << 30, do: call}
 	}
-	p, err := together(threads, seconds(j.Seconds))
+	p, err := together(j.PIDs, threads, seconds(j.Seconds))
 	for _, mem := range mems {
 		if err == nil {
 			err = k.area.check(mem, j.Size)

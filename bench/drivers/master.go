@@ -112,7 +112,7 @@ func (w *masterWorker) calls(ctx context.Context, j Job) (Answer, error) {
 		for t := range threads {
 			threads[t] = thread{calls: j.Repeat, do: func(c int) error { return phase.call(&batches[t][c]) }}
 		}
-		p, err := together(threads, 0)
+		p, err := together(j.PIDs, threads, 0)
 		if err != nil {
 			return a, fmt.Errorf("%s: %w", phase.name, err)
 		}

@@ -55,7 +55,7 @@ func (w *memoryWorker) do(_ context.Context, j Job) (Answer, error) {
 			return nil
 		}}
 	}
-	p, err := together(threads, seconds(j.Seconds))
+	p, err := together(j.PIDs, threads, seconds(j.Seconds))
 	return Answer{Phases: map[string]Phase{j.Do: p}}, err
 }
 

@@ -78,7 +78,7 @@ func (w *storeWorker) put(ctx context.Context, j Job) (Answer, error) {
 		}
 		threads[t] = thread{calls: calls, do: func(c int) error { return w.putItems(ctx, batches[c]) }}
 	}
-	p, err := together(threads, seconds(j.Seconds))
+	p, err := together(j.PIDs, threads, seconds(j.Seconds))
 	for t := range threads {
 		err = errors.Join(err, w.remove(ctx, keys[t][:threads[t].done*j.Count]))
 	}
@@ -108,7 +108,7 @@ func (w *storeWorker) get(ctx context.Context, j Job) (Answer, error) {
 		from := t * batches / j.Threads
 		threads[t] = thread{calls: 1 << 30, do: func(c int) error { return w.getInto(ctx, keys[(from+c)%batches], parts, j.Size) }}
 	}
-	p, err := together(threads, seconds(j.Seconds))
+	p, err := together(j.PIDs, threads, seconds(j.Seconds))
 	for t := range threads {
 		if err == nil {
 			err = w.area.check(dst[t], j.Size)

@@ -10,6 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/bench/compare"
 	"github.com/mooncake-go/mooncake/bench/competitors"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/builtin"
+	"github.com/mooncake-go/mooncake/core/bench/cluster"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/sdk/alloc"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -118,7 +120,7 @@ func measureAlloc(ctx context.Context, a alloc.Allocator, s sizes, space uint64)
 	if err := h.give(ctx, len(h.held)); err != nil {
 		return nil, err
 	}
-	h.allocating, h.freeing, h.allocated, h.freed = 0, 0, 0, 0
+	h.allocating, h.freeing = spent{}, spent{}
 	if err := h.fill(ctx); err != nil {
 		return nil, err
 	}
@@ -136,9 +138,12 @@ func measureAlloc(ctx context.Context, a alloc.Allocator, s sizes, space uint64)
 	if err := h.give(ctx, len(h.held)); err != nil {
 		return nil, err
 	}
-	return compare.Values{
-		"utilisation": full, "allocate": float64(h.allocating) / float64(max(1, h.allocated)), "free": float64(h.freeing) / float64(max(1, h.freed)),
-	}, nil
+	v := compare.Values{"utilisation": full}
+	for name, s := range map[string]spent{"allocate": h.allocating, "free": h.freeing} {
+		n := float64(max(1, s.calls))
+		v[name], v[cpuMeasure(name)] = float64(s.took)/n, measure.Micros(s.cpu)/n
+	}
+	return v, nil
 }
 
 // holder holds extents of a space.
@@ -149,8 +154,28 @@ type holder struct {
 	held  []alloc.Extent
 	asked uint64 // bytes of held
 
-	allocating, freeing time.Duration
-	allocated, freed    int
+	allocating, freeing spent
+}
+
+// spent is the time of calls, also on processors.
+type spent struct {
+	took, cpu time.Duration
+	calls     int
+}
+
+// time makes calls and adds their time.
+func (s *spent) time(calls int, do func()) error {
+	meter, err := cluster.StartMeter()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	do()
+	s.took += time.Since(began)
+	cpu, err := meter.Stop()
+	s.cpu += cpu
+	s.calls += calls
+	return err
 }
 
 // fill allocates until the space refuses. Calls that were refused in part do not count for the
@@ -161,11 +186,11 @@ func (h *holder) fill(ctx context.Context) error {
 		for i := range requests {
 			requests[i] = alloc.Request{Size: h.sizes.next(h.rng), Candidates: []alloc.SpaceID{allocSpace}}
 		}
-		began := time.Now()
-		results, err := h.a.Alloc(ctx, requests)
-		took := time.Since(began)
-		if err != nil {
-			return err
+		before := h.allocating
+		var results []alloc.Result
+		var failed error
+		if err := h.allocating.time(len(requests), func() { results, failed = h.a.Alloc(ctx, requests) }); err != nil || failed != nil {
+			return errors.Join(failed, err)
 		}
 		refused := false
 		for _, r := range results {
@@ -180,10 +205,9 @@ func (h *holder) fill(ctx context.Context) error {
 			}
 		}
 		if refused {
+			h.allocating = before
 			return nil
 		}
-		h.allocating += took
-		h.allocated += len(requests)
 	}
 }
 
@@ -192,16 +216,15 @@ func (h *holder) give(ctx context.Context, n int) error {
 	h.rng.Shuffle(len(h.held), func(i, j int) { h.held[i], h.held[j] = h.held[j], h.held[i] })
 	for n > 0 {
 		some := h.held[len(h.held)-min(n, allocBatch):]
-		began := time.Now()
-		each, err := h.a.Free(ctx, some)
-		h.freeing += time.Since(began)
-		if err := errors.Join(append(each, err)...); err != nil {
+		var each []error
+		var failed error
+		err := h.freeing.time(len(some), func() { each, failed = h.a.Free(ctx, some) })
+		if err := errors.Join(append(each, failed, err)...); err != nil {
 			return err
 		}
 		for _, e := range some {
 			h.asked -= e.Size
 		}
-		h.freed += len(some)
 		n -= len(some)
 		h.held = h.held[:len(h.held)-len(some)]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/bench/compare"
 	"github.com/mooncake-go/mooncake/bench/competitors"
+	"github.com/mooncake-go/mooncake/core/bench/measure"
 )
 
 const (
@@ -51,8 +52,8 @@ func (b *bench) demoAt(ctx context.Context, pages, requests int) error {
 			if b.Trace != "" {
 				args = append(args, "--trace", b.Trace)
 			}
-			err := b.Mooncake(ctx, &r, args...)
-			return compare.Values{"hits": r.Hits, "put": r.Put, "get": r.Get, "p50": r.P50, "p99": r.P99}, err
+			took, err := b.Mooncake(ctx, &r, args...)
+			return compare.Values{"hits": r.Hits, "put": r.Put, "get": r.Get, "p50": r.P50, "p99": r.P99, cpuMeasure("hits"): measure.Micros(took) / float64(requests)}, err
 		}
 	}
 	const lru = "ours with policy lru, one worker"

@@ -24,12 +24,12 @@ func disk(ctx context.Context, b *bench) error {
 	theirs, err := b.UpstreamOffloading(ctx, b.env.Folder, offloadPool)
 	upstream := joining(competitors.UpstreamName, competitors.TCP, theirs, err)
 	fio := compare.Contender{Name: competitors.FioName, Measure: func(ctx context.Context) (compare.Values, error) {
-		save, err := b.Fio(ctx, b.env.Folder, true)
+		save, saveCPU, err := b.Fio(ctx, b.env.Folder, true)
 		if err != nil {
 			return nil, err
 		}
-		cold, err := b.Fio(ctx, b.env.Folder, false)
-		return compare.Values{"save": save, "cold": cold}, err
+		cold, coldCPU, err := b.Fio(ctx, b.env.Folder, false)
+		return compare.Values{"save": save, "cold": cold, cpuMeasure("save"): saveCPU, cpuMeasure("cold"): coldCPU}, err
 	}}
 	peer, limit := pair{ours: competitors.OursPython, peer: competitors.UpstreamName}, pair{ours: competitors.OursPython, peer: competitors.FioName}
 	const save, cold = "disk save, objects of 1 MiB", "disk get, 16 x 1 MiB"
@@ -43,6 +43,10 @@ func disk(ctx context.Context, b *bench) error {
 func (m member) offloads() compare.Contender {
 	j := drivers.Job{Do: drivers.Offload, Size: 1 << 20, Count: 16, Keys: offloadKeys, Seconds: offloadSeconds}
 	return m.does(j, func(a drivers.Answer) (compare.Values, error) {
-		return compare.Values{"save": a.Phases["save"].Per(j.Size) / 1e9, "cold": a.Phases["cold"].Per(j.Size) / 1e9}, nil
+		v := compare.Values{}
+		for _, name := range []string{"save", "cold"} {
+			v[name], v[cpuMeasure(name)] = a.Phases[name].Per(j.Size)/1e9, cpuPerGB(a.Phases[name], j.Size)
+		}
+		return v, nil
 	})
 }

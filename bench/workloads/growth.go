@@ -103,7 +103,7 @@ func (b *bench) growKeys(ctx context.Context) error {
 				Keys  float64 `json:"keys_per_second"`
 				Bytes float64 `json:"bytes_per_key"`
 			}
-			err := b.Mooncake(ctx, &r, "bench", "master", "--keys", strconv.Itoa(n), "--clients", "4", "--time", "2s")
+			_, err := b.Mooncake(ctx, &r, "bench", "master", "--keys", strconv.Itoa(n), "--clients", "4", "--time", "2s")
 			return compare.Values{"keys": r.Keys, "bytes": r.Bytes}, err
 		}})
 	}

@@ -64,10 +64,23 @@ func (b *bench) starting(start func(*competitors.Scope, context.Context, int) (*
 			return nil, err
 		}
 		ready := time.Since(began)
+		starting, err := m.CPUTime()
+		if err != nil {
+			return nil, err
+		}
 		memory, err := resident(ctx, m)
-		return compare.Values{"ready": float64(ready) / float64(time.Millisecond), "memory": memory / 1e6}, err
+		if err != nil {
+			return nil, err
+		}
+		all, err := m.CPUTime()
+		return compare.Values{
+			"ready": millis(ready), cpuMeasure("ready"): millis(starting),
+			"memory": memory / 1e6, cpuMeasure("memory"): millis(all - starting),
+		}, err
 	}
 }
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // resident is the memory of a master that has been idle for a while, in bytes.
 func resident(ctx context.Context, m *competitors.Master) (float64, error) {
@@ -87,7 +100,7 @@ func (b *bench) keyMemory(ctx context.Context, keys int) error {
 		master = func(*competitors.Scope, context.Context, int) (*competitors.Master, error)
 		client = func(*competitors.Scope, context.Context, *competitors.Master, int) (*competitors.Driver, error)
 	)
-	measure := func(name string, start master, join client) (compare.Figure, error) {
+	grow := func(name string, start master, join client) (compare.Figure, error) {
 		b.Step(fmt.Sprintf("memory of %d keys, %s", keys, name))
 		s := b.Scope.Scope()
 		defer s.Close()
@@ -101,13 +114,13 @@ func (b *bench) keyMemory(ctx context.Context, keys int) error {
 		}
 		return compare.Fixed(name, each), nil
 	}
-	ours, err := measure(competitors.OursName, (*competitors.Scope).OursMaster, func(s *competitors.Scope, ctx context.Context, m *competitors.Master, segment int) (*competitors.Driver, error) {
+	ours, err := grow(competitors.OursName, (*competitors.Scope).OursMaster, func(s *competitors.Scope, ctx context.Context, m *competitors.Master, segment int) (*competitors.Driver, error) {
 		return s.OursPython(ctx, m, competitors.SharedMemory, anyCPU, segment)
 	})
 	if err != nil {
 		return err
 	}
-	upstream, err := measure(competitors.UpstreamName, (*competitors.Scope).UpstreamMaster, func(s *competitors.Scope, ctx context.Context, m *competitors.Master, segment int) (*competitors.Driver, error) {
+	upstream, err := grow(competitors.UpstreamName, (*competitors.Scope).UpstreamMaster, func(s *competitors.Scope, ctx context.Context, m *competitors.Master, segment int) (*competitors.Driver, error) {
 		return s.UpstreamPython(ctx, m, anyCPU, segment)
 	})
 	if err != nil {

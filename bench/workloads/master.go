@@ -85,6 +85,7 @@ func phases(count int) func(a drivers.Answer) (compare.Values, error) {
 		v := compare.Values{}
 		for name, p := range a.Phases {
 			v[name+" keys"], v[name+" p50"], v[name+" p99"] = p.Per(count), p.P50, p.P99
+			v[cpuMeasure(name)] = cpuPerCall(p)
 		}
 		return v, nil
 	}

@@ -76,7 +76,7 @@ func (m member) moves(j drivers.Job) compare.Contender {
 		if err := travelled(m.way, uint64(p.Calls)*uint64(j.Size*j.Count), after-before, j.Size); err != nil {
 			return nil, err
 		}
-		return compare.Values{rate: p.Per(j.Size*j.Count) / 1e9}, nil
+		return compare.Values{rate: p.Per(j.Size*j.Count) / 1e9, cpuMeasure(rate): cpuPerGB(p, j.Size*j.Count)}, nil
 	})
 	measure := c.Measure
 	c.Measure = func(ctx context.Context) (v compare.Values, err error) {

@@ -138,8 +138,8 @@ func (f tcpField) limit(j drivers.Job) compare.Contender {
 	return compare.Contender{Name: competitors.IperfName, Measure: func(ctx context.Context) (compare.Values, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		speed, err := f.iperf.Measure(ctx, j.Threads, j.Do == drivers.Get,
+		r, err := f.iperf.Measure(ctx, j.Threads, j.Do == drivers.Get,
 			"-l", strconv.Itoa(min(j.Size, maxIperfBlock)), "-n", strconv.Itoa(iperfBytes/j.Threads))
-		return compare.Values{rate: speed}, err
+		return compare.Values{rate: r.GBps, cpuMeasure(rate): r.CPU}, err
 	}}
 }

@@ -52,9 +52,9 @@ func (b *bench) upstreamClient(ctx context.Context, name string, start func(cont
 func withPutAndRemove(count int) func(a drivers.Answer) (compare.Values, error) {
 	return func(a drivers.Answer) (compare.Values, error) {
 		put, remove := a.Phases["put"], a.Phases["remove"]
-		both := drivers.Phase{Calls: min(put.Calls, remove.Calls), Seconds: put.Seconds + remove.Seconds}
+		both := drivers.Phase{Calls: min(put.Calls, remove.Calls), Seconds: put.Seconds + remove.Seconds, CPU: put.CPU + remove.CPU}
 		v, err := phases(count)(a)
-		v[putAndRemove+" keys"] = both.Per(count)
+		v[putAndRemove+" keys"], v[cpuMeasure(putAndRemove)] = both.Per(count), cpuPerCall(both)
 		return v, err
 	}
 }

@@ -86,7 +86,8 @@ func (b *bench) compare(ctx context.Context, what string, contenders []compare.C
 		if peer.Name == "" {
 			peer = find(p.peer, p.measure)
 		}
-		b.rows = append(b.rows, compare.NewRow(p.work, p.unit, find(p.ours, p.measure), peer, p.goal))
+		row := compare.NewRow(p.work, p.unit, find(p.ours, p.measure), peer, p.goal)
+		b.rows = append(b.rows, p.withCPU(row, find))
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type Config struct {
 	Admin    Admin    `koanf:"admin"`
 	Debug    Debug    `koanf:"debug"`
 	Net      Net      `koanf:"net"`
+	Memory   Memory   `koanf:"memory"`
 	Security Security `koanf:"security"`
 	Plugins  Plugins  `koanf:"plugins"`
 }
@@ -82,6 +83,29 @@ const (
 type Net struct {
 	BusyPoll time.Duration `koanf:"busy_poll" default:"200us" range:"0s..10ms" doc:"how long a wait for a peer looks for its answer before it sleeps, where that has paid lately: sooner answers for processor time; 0 to sleep at once"`
 }
+
+// Memory is how much memory a process takes besides what it contributes to the pool.
+type Memory struct {
+	GoLimit string `koanf:"go_limit" type:"limit" default:"auto" doc:"soft limit of the Go runtime's memory, which the garbage collector works towards, in a master, metadata server, store or served client: auto takes GOMEMLIMIT where it is set, else nine tenths of what the control group allows, without the segments and buffers that the process maps; off leaves the runtime alone; a size of at least 64MiB is the limit"`
+}
+
+// The words of Memory.GoLimit, and the least size that it takes.
+const (
+	limitAuto, limitOff = "auto", "off"
+	leastLimit          = 64 * MiB
+)
+
+// Limit returns the size of GoLimit, 0 where it is a word.
+func (m Memory) Limit() Size {
+	n, err := value.ParseSize(m.GoLimit)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Off reports whether GoLimit leaves the runtime alone.
+func (m Memory) Off() bool { return m.GoLimit == limitOff }
 
 // Log is what every process says and how.
 type Log struct {

@@ -45,10 +45,10 @@ func rank(table []upstream.Name, n upstream.Name) int {
 	return slices.IndexFunc(table, func(t upstream.Name) bool { return t.Name == n.Name })
 }
 
-// ourVariables maps the names of our variables to keys; MOONCAKE_CONFIG has none, and
-// neither has MOONCAKE_LIBIBVERBS, which the RDMA transport reads.
+// ourVariables maps the names of our variables to keys. MOONCAKE_CONFIG has none, and
+// neither have MOONCAKE_LIBIBVERBS, which the RDMA transport reads, and MOONCAKE_CRC32C_KERNEL, which sdk/x/crc32c reads.
 func (l *loader) ourVariables() map[string]string {
-	out := map[string]string{"MOONCAKE_CONFIG": "", "MOONCAKE_LIBIBVERBS": ""}
+	out := map[string]string{"MOONCAKE_CONFIG": "", "MOONCAKE_LIBIBVERBS": "", "MOONCAKE_CRC32C_KERNEL": ""}
 	for _, f := range l.fields {
 		out[f.env()] = f.key
 	}

@@ -52,7 +52,7 @@ func RegisterFlags(fs *pflag.FlagSet, role Role) {
 
 func (f field) group(role Role) string {
 	switch f.section {
-	case role.section(), "admin", "debug", "net", "security":
+	case role.section(), "admin", "debug", "net", "memory", "security":
 		return GroupRole
 	case "log":
 		return GroupLog

@@ -92,7 +92,8 @@ func (f field) wants() string {
 	what := map[string]string{
 		"bool": "true or false", "int": "a whole number", "port": "a port", "number": "a number", "size": "a size", "duration": "a duration",
 		"list": "a list", "plugin": "the name of a plugin", "address": "host:port, a list of them, or etcd://host:port", "socket": "auto, on, off or an absolute path",
-		"keep": "auto, off, systemd, keeper, a directory or the socket of a keeper",
+		"limit": "auto, off or a size from 64MiB",
+		"keep":  "auto, off, systemd, keeper, a directory or the socket of a keeper",
 	}[f.kind]
 	if what == "" || len(f.enum) > 0 {
 		what = "a text"

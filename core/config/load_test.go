@@ -103,6 +103,7 @@ func TestEveryKeyInEveryLayer(t *testing.T) {
 		"size": {"65KiB", "66KiB", "67KiB"}, "duration": {"41s", "42s", "43s"}, "list": {"a,b", "c", "d,e"}, "plugin": {"x", "y", "z"},
 		"address": {"a:1", "b:2,c:3", "etcd://d:4;e:5"}, "cluster": {"a", "b", "c"}, "tenant": {"a", "b", "c"},
 		"socket": {"off", "on", "/run/x.sock"}, "keep": {"off", "keeper", "/run/y.sock"},
+		"limit": {"off", "65MiB", "66MiB"},
 	}
 	for _, f := range schema() {
 		role := map[string]Role{"master": RoleMaster, "metadata": RoleMetadata, "store": RoleStore}[f.section]

@@ -62,6 +62,8 @@ func (f field) parse(text string, unit value.Unit) (v any, note string, err erro
 		v, err = socket(text)
 	case "keep":
 		v, err = keep(text)
+	case "limit":
+		v, err = goLimit(text)
 	default:
 		v, err = plainText(text)
 	}
@@ -164,6 +166,19 @@ func keep(text string) (string, error) {
 	default:
 		return "", fmt.Errorf("must be auto, off, systemd, keeper, the absolute path of a directory or of the socket of a keeper, or @ and its abstract name, of at most %d bytes", maxSocketPath)
 	}
+}
+
+// goLimit reads how much memory the Go runtime may take.
+func goLimit(text string) (string, error) {
+	word := strings.ToLower(strings.TrimSpace(text))
+	if word == limitAuto || word == limitOff {
+		return word, nil
+	}
+	n, err := value.ParseSize(text)
+	if err != nil || n < leastLimit || n > 1<<20*TiB {
+		return "", fmt.Errorf("must be %s, %s or a size from %s", limitAuto, limitOff, leastLimit)
+	}
+	return n.String(), nil
 }
 
 // socket reads whether there is a socket, or its path.

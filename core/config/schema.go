@@ -13,7 +13,7 @@ import (
 // field is the schema of one setting, read from the tags of Config.
 type field struct {
 	key, section, name string
-	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster, tenant, socket
+	kind               string // string, bool, int, port, number, duration, size, list, plugin, address, cluster, tenant, socket, keep, limit
 	def                string
 	low, high          string // bounds as text, empty for none
 	enum, later        []string
@@ -112,7 +112,7 @@ func (f field) flag(r Role) string {
 		return ""
 	case f.section == r.section():
 		return f.name
-	case f.section == "log", f.section == "debug", f.section == "net", f.section == "security":
+	case f.section == "log", f.section == "debug", f.section == "net", f.section == "memory", f.section == "security":
 		return f.section + "_" + f.name
 	case f.key == "admin.socket":
 		return "admin_socket"

@@ -69,6 +69,7 @@ func (e *exam) checks() []check {
 	all := []check{
 		{"kernel", always, (*exam).kernel},
 		{"cpu", always, (*exam).cpu},
+		{"checksum", always, (*exam).checksum},
 		{"memory", always, (*exam).memory},
 		{"hugepages", (*exam).node, (*exam).hugepages},
 		{"transparent hugepages", (*exam).node, (*exam).transparent},

@@ -94,6 +94,29 @@ func TestThisMachine(t *testing.T) {
 	require.True(t, strings.HasPrefix(find(t, report, "kernel").Found, "Linux "))
 	require.Contains(t, find(t, report, "cpu").Found, "CPU")
 	require.Contains(t, find(t, report, "memory").Found, "available")
+	require.Contains(t, find(t, report, "checksum").Found, "GB/s")
+}
+
+func TestChecksumKernel(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		err    error
+		status Status
+		found  string
+	}{
+		{"avx512", nil, OK, "CRC32C by the kernel avx512, 52.3 GB/s while it copies"},
+		{"sse42", errors.New("no kernel x"), Warn, "CRC32C by the kernel sse42, 52.3 GB/s while it copies"},
+		{"portable", nil, Warn, "CRC32C by the kernel portable, 52.3 GB/s while it copies"},
+	} {
+		m := machine(tree(t, "vm"))
+		m.Checksum = func() (string, float64, error) { return x.name, 52.34e9, x.err }
+		r := find(t, Run(t.Context(), m, settings(t, config.RoleStore)), "checksum")
+		require.Equal(t, x.status, r.Status, x.name)
+		require.Equal(t, x.found, r.Found)
+		if x.err != nil {
+			require.Equal(t, x.err.Error(), r.Why)
+		}
+	}
 }
 
 // A real socket is found with its process, this one.

@@ -114,6 +114,21 @@ func (e *exam) cpu(context.Context) Result {
 	return ok("%s", found)
 }
 
+// checksum says which code computes checksums, and how fast it is.
+func (e *exam) checksum(context.Context) Result {
+	name, rate, err := e.Checksum()
+	found := fmt.Sprintf("CRC32C by the kernel %s, %.1f GB/s while it copies", name, rate/1e9)
+	switch {
+	case err != nil:
+		return warn(found, err.Error(), "set MOONCAKE_CRC32C_KERNEL to a kernel of this processor, or unset it")
+	case name == "portable":
+		return warn(found, "each copy and its checksum take two passes, because no kernel suits this processor or MOONCAKE_CRC32C_KERNEL names none",
+			"unset the variable, or let the virtual machine have SSE4.2, AVX2 and VPCLMULQDQ of its host")
+	default:
+		return ok("%s", found)
+	}
+}
+
 // quota is the control group's CPU time in a period.
 func (e *exam) quota() (quota, period float64, limited bool) {
 	text, has := e.group("cpu", "cpu.max", "cpu.cfs_quota_us", func(s string) bool { return s != "-1" && !strings.HasPrefix(s, "max") })

@@ -21,6 +21,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/pluginhost/launch/sandbox"
 	"github.com/mooncake-go/mooncake/core/vault"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/x/crc32c"
 )
 
 // Machine is how the checks see a machine. The functions that take a context are called once, and
@@ -40,6 +41,8 @@ type Machine struct {
 	Disk func(ctx context.Context, path string) (Disk, error)
 	// Sandbox says what the kernel takes from the processes of plugins, as sandbox.Probe does.
 	Sandbox func() sandbox.Kernel
+	// Checksum names the code that computes checksums and its bytes a second, as crc32c.Kernel does.
+	Checksum func() (name string, rate float64, err error)
 	// Ring opens an io_uring, nil where it is not to be tried.
 	Ring func() error
 	// Master asks the master at host:port whether it serves and returns its version.
@@ -68,7 +71,7 @@ func ThisMachine(s config.Security, master func(context.Context, string) (string
 			home = h + "/.local/share"
 		}
 	}
-	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Sandbox: sandbox.Probe, Master: master, Leader: func(ctx context.Context, pool config.Store) (string, error) { return askLeader(ctx, pool, s) }, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
+	return Machine{Root: os.DirFS("/"), UID: os.Getuid(), Home: home, Clock: readClock, Kept: vault.Survey, Disk: tryDisk, Ring: tryRing, Checksum: crc32c.Kernel, Sandbox: sandbox.Probe, Master: master, Leader: func(ctx context.Context, pool config.Store) (string, error) { return askLeader(ctx, pool, s) }, Metadata: func(ctx context.Context, url string) error { return askMetadata(ctx, s, url) }}
 }
 
 func readClock() (Clock, error) {

@@ -62,6 +62,9 @@ func eachVault(t *testing.T, run func(t *testing.T, k keeps)) {
 		"hugetlbfs":   func(t *testing.T) keeps { return &folder{dir: memdir.HugePages(t, 24), huge: memory.Huge2M} },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && (name == "dax" || name == "hugetlbfs") {
+				t.Skip("runs the code of tmpfs on another file system")
+			}
 			k := start(t)
 			synctest.Test(t, func(t *testing.T) { run(t, k) })
 		})

@@ -46,7 +46,9 @@ func demoArgs(extra ...string) []string {
 const tightPages = 600
 
 func tight(extra ...string) []string {
-	return append([]string{"--workers", "1", "--pool-size", fmt.Sprint(tightPages * pageSize)}, extra...)
+	// A read that outlives its lease is repeated, which is one more use of its pages: where the count is exact, a machine may
+	// stand still for longer than in the other tests.
+	return append([]string{"--workers", "1", "--pool-size", fmt.Sprint(tightPages * pageSize), "--lease-ttl", "450ms", "--think-time", "36ms"}, extra...)
 }
 
 func runDemo(t *testing.T, extra ...string) report.Report {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ var notForIt = []string{"rail", "a_device_goes_down", "a_killed_process", "Throu
 
 // TestNewPluginsNeedNoEdit does what `mooncake plugins new` tells a user to do. The generated
 // plugin builds, passes the conformance suite, is listed and runs in the demo, or, for a kind that the
-// demo does not use, passes the suite as a program.
+// demo does not use, passes the suite as a program. It prints how long that took, from `plugins new` on.
 func TestNewPluginsNeedNoEdit(t *testing.T) {
 	programs.Long(t)
 	sdk, err := filepath.Abs("../../sdk")
@@ -32,12 +33,14 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			id := plugin.ID{Kind: kind, Name: "brand-new"}
 			dir := filepath.Join(t.TempDir(), "module")
+			began := time.Now()
 			mooncake(t, "plugins", "new", kind, id.Name, "--dir", dir, "--sdk", sdk)
 			mod := read(t, dir, "go.mod")
 
 			out := filepath.Join(plugins, "new-"+kind)
 			require.NoError(t, os.Mkdir(out, 0o755))
 			command(t, dir, "go", "build", "-o", out+"/", "./...")
+			built := time.Since(began)
 			tested := command(t, dir, "go", "test", "-v", "./...")
 			assert.Contains(t, tested, "--- PASS: TestConformance ")
 			assert.Contains(t, tested, "--- PASS: TestConformanceThroughTheWire ")
@@ -52,7 +55,10 @@ func TestNewPluginsNeedNoEdit(t *testing.T) {
 
 			listed(t, out, id)
 			if scaffold.InDemo(kind) {
+				started := time.Now()
 				demonstrated(t, out, id)
+				t.Logf("from `plugins new %s` to the end of the demo with it: %.1f s without its tests, %.1f s with them",
+					kind, (built + time.Since(started)).Seconds(), time.Since(began).Seconds())
 				return
 			}
 			mooncake(t, "plugins", "conformance", filepath.Join(out, id.BinaryName()), "--config", "path="+t.TempDir(), "--config", "capacity_bytes=33554432")

@@ -50,7 +50,8 @@ func TestRowsGoIntoTheFile(t *testing.T) {
 	require.NoError(t, o.write(rows))
 	text, err := os.ReadFile(o.out)
 	require.NoError(t, err)
-	require.JSONEq(t, `[{"work":"w","ours":1,"peer":null,"peer_name":"peer: MISSING: gone","ratio":null,"goal":null,"unit":"GB/s"}]`, string(text))
+	require.JSONEq(t, `[{"work":"w","ours":1,"peer":null,"peer_name":"peer: MISSING: gone","ratio":null,"goal":null,"unit":"GB/s",
+		"cpu_ours":null,"cpu_peer":null,"cpu_ratio":null,"cpu_goal":null,"cpu_unit":""}]`, string(text))
 	o.out = filepath.Join(t.TempDir(), "no", "folder")
 	require.Error(t, o.write(rows))
 }

@@ -43,19 +43,9 @@ func below(pid, ancestor int) bool {
 
 // parentOf returns the parent of a process, 0 where it is gone.
 func parentOf(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := statOf(pid)
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything; the state and the parent follow it.
-	_, rest, ok := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), ") ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 2 {
-		return 0
-	}
-	ppid, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
-	return ppid
+	return s.parent
 }

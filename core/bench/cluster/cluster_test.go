@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		parentOfSleeper()
 		return
 	}
+	if os.Getenv("CLUSTER_TEST_BURN") != "" {
+		burn()
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -60,10 +60,17 @@ func Start(log io.Writer) (*Server, error) {
 // Close ends the server.
 func (s *Server) Close() { s.proc.Kill() }
 
+// Result is what a client measured.
+type Result struct {
+	// GBps is the speed at which the bytes arrived.
+	GBps float64
+	// CPU is the processor time of the server and the client for a GB, in seconds, 0 where it is not known.
+	CPU float64
+}
+
 // Measure moves bytes over a number of connections, from the server if read is set and to it
-// otherwise, and returns the speed at which they arrive, in GB/s. args are further flags of the
-// client, which say how much it moves.
-func (s *Server) Measure(ctx context.Context, streams int, read bool, args ...string) (gbps float64, err error) {
+// otherwise. args are further flags of the client, which say how much it moves.
+func (s *Server) Measure(ctx context.Context, streams int, read bool, args ...string) (Result, error) {
 	args = slices.Concat([]string{"-c", "127.0.0.1", "-p", s.port, "-P", strconv.Itoa(streams)}, args, []string{"-J"})
 	if read {
 		args = append(args, "-R")
@@ -71,30 +78,44 @@ func (s *Server) Measure(ctx context.Context, streams int, read bool, args ...st
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, s.program, args...)
 	cmd.Stdout = &out
-	err = cmd.Run()
-	return speed(out.Bytes(), err)
+	before, err := s.proc.CPUTime()
+	if err != nil {
+		return Result{}, err
+	}
+	ended := cmd.Run()
+	r, bytes, err := parse(out.Bytes(), ended)
+	if err != nil {
+		return r, err
+	}
+	after, err := s.proc.CPUTime()
+	if bytes > 0 {
+		used := after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		r.CPU = used.Seconds() / bytes * 1e9
+	}
+	return r, err
 }
 
-// speed reads what a client wrote with -J. runErr is how the client ended.
-func speed(text []byte, runErr error) (gbps float64, err error) {
+// parse reads what a client wrote with -J: its speed, and how many bytes arrived. runErr is how the client ended.
+func parse(text []byte, runErr error) (r Result, bytes float64, err error) {
 	var doc struct {
 		Error string `json:"error"`
 		End   struct {
 			Received struct {
+				Bytes         float64 `json:"bytes"`
 				BitsPerSecond float64 `json:"bits_per_second"`
 			} `json:"sum_received"`
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return 0, errors.Join(runErr, fmt.Errorf("iperf3's answer is no JSON: %w", err))
+		return r, 0, errors.Join(runErr, fmt.Errorf("iperf3's answer is no JSON: %w", err))
 	}
 	switch {
 	case doc.Error != "":
-		return 0, errors.New(strings.TrimSpace(doc.Error))
+		return r, 0, errors.New(strings.TrimSpace(doc.Error))
 	case runErr != nil:
-		return 0, runErr
+		return r, 0, runErr
 	case doc.End.Received.BitsPerSecond <= 0:
-		return 0, errors.New("iperf3's answer has no speed")
+		return r, 0, errors.New("iperf3's answer has no speed")
 	}
-	return doc.End.Received.BitsPerSecond / 8e9, nil
+	return Result{GBps: doc.End.Received.BitsPerSecond / 8e9}, doc.End.Received.Bytes, nil
 }

@@ -32,7 +32,7 @@ func TestServer(t *testing.T) {
 	script := `#!/bin/sh
 if [ "$1" = -s ]; then IPERF3_TEST_PORT=$5 exec ` + os.Args[0] + `; fi
 echo "$@" >> ` + dir + `/calls
-echo '{"end":{"sum_received":{"bits_per_second":16e9}}}'
+echo '{"end":{"sum_received":{"bytes":1e9,"bits_per_second":16e9}}}'
 `
 	require.NoError(t, os.WriteFile(dir+"/iperf3", []byte(script), 0o755))
 	path := os.Getenv("PATH")
@@ -46,7 +46,8 @@ echo '{"end":{"sum_received":{"bits_per_second":16e9}}}'
 	for _, read := range []bool{true, false} {
 		got, err := s.Measure(t.Context(), 2, read, "-t", "1")
 		require.NoError(t, err)
-		require.InDelta(t, 2, got, 1e-9)
+		require.InDelta(t, 2, got.GBps, 1e-9)
+		require.Positive(t, got.CPU)
 	}
 	calls, err := os.ReadFile(dir + "/calls")
 	require.NoError(t, err)
@@ -60,11 +61,12 @@ echo '{"end":{"sum_received":{"bits_per_second":16e9}}}'
 	require.ErrorIs(t, err, ErrNotInstalled)
 }
 
-func TestSpeed(t *testing.T) {
-	const whole = `{"end":{"sum_received":{"bits_per_second":16e9}}}`
-	got, err := speed([]byte(whole), nil)
+func TestParse(t *testing.T) {
+	const whole = `{"end":{"sum_received":{"bytes":5,"bits_per_second":16e9}}}`
+	got, bytes, err := parse([]byte(whole), nil)
 	require.NoError(t, err)
-	require.InDelta(t, 2, got, 1e-9)
+	require.InDelta(t, 2, got.GBps, 1e-9)
+	require.InDelta(t, 5, bytes, 0)
 	for _, c := range []struct {
 		text string
 		err  error
@@ -78,7 +80,7 @@ func TestSpeed(t *testing.T) {
 		{`oops`, nil, "no JSON"},
 		{``, errors.New("killed"), "killed"},
 	} {
-		_, err := speed([]byte(c.text), c.err)
+		_, _, err := parse([]byte(c.text), c.err)
 		require.ErrorContains(t, err, c.want)
 	}
 }

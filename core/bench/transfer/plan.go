@@ -147,11 +147,11 @@ func (p Plan) limit(s *Session, name string, streams int) (measure func(context.
 		measure = func(ctx context.Context, l Load) (Limit, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+10*time.Second)
 			defer cancel()
-			speed, err := server.Measure(ctx, streams, l.Kind == transport.Read, "-t", strconv.Itoa(seconds))
+			r, err := server.Measure(ctx, streams, l.Kind == transport.Read, "-t", strconv.Itoa(seconds))
 			if err != nil {
 				return Limit{}, fmt.Errorf("iperf3: %w", err)
 			}
-			return Limit{Name: fmt.Sprintf("iperf3 over loopback, %d streams", streams), GBps: speed}, nil
+			return Limit{Name: fmt.Sprintf("iperf3 over loopback, %d streams", streams), GBps: r.GBps}, nil
 		}
 		done = server.Close
 	}

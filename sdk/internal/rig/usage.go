@@ -110,7 +110,8 @@ func Resident(pids ...int) (int64, error) {
 // The rounds of CallLeaks.
 const (
 	leakWindows = 4
-	leakCalls   = 500
+	leakCalls   = 100
+	leakMany    = 500       // with a process, whose memory is looked at too
 	leakBytes   = 512 << 10 // in each window: less than 500 goroutines take
 	leakSettle  = 10 * time.Second
 )
@@ -119,13 +120,14 @@ const (
 // the object holds as much as before. processes lists the processes of objects; nil for objects of this process.
 func CallLeaks(processes func() []int, settle time.Duration, begin func(conformance.T) func()) conformance.Case {
 	return conformance.Case{Name: "leaks of calls", Rule: "A call leaves nothing behind once it has returned: goroutines, memory, descriptors, mappings.", Run: func(t conformance.T) {
-		now := Here
+		now, calls := Here, leakCalls
 		if processes != nil {
+			calls = leakMany
 			now = func() Usage { u, _ := Of(processes()...); return u }
 		}
 		round := begin(t)
 		many := func() {
-			for range leakCalls {
+			for range calls {
 				round()
 			}
 		}
@@ -144,7 +146,7 @@ func CallLeaks(processes func() []int, settle time.Duration, begin func(conforma
 		}
 		Released(t, now, before, leakWindows, cmp.Or(settle, leakSettle))
 		if grown >= leakWindows-1 && last-first >= leakWindows*leakBytes { // A garbage collector may give some back in between.
-			t.Fatalf("%d rounds of the same calls made the process %d KiB larger, %d at a time", leakWindows*leakCalls, (last-first)>>10, leakCalls)
+			t.Fatalf("%d rounds of the same calls made the process %d KiB larger, %d at a time", leakWindows*calls, (last-first)>>10, calls)
 		}
 	}}
 }

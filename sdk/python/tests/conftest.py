@@ -8,6 +8,7 @@ is set. Every process is ended when its fixture ends; one that is left fails the
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import itertools
 import os
 import subprocess
@@ -101,10 +102,18 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with mooncake, mooncake_master and mooncake_client."""
     if GIVEN_PROGRAMS:
         return Path(GIVEN_PROGRAMS)
-    folder = tmp_path_factory.mktemp("programs")
-    subprocess.run(
-        ["go", "build", "-o", folder / "mooncake", "./cmd/mooncake"], cwd=REPOSITORY, check=True, timeout=600
-    )
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        return _build(tmp_path_factory.mktemp("programs"))
+    folder = tmp_path_factory.getbasetemp().parent / "programs"  # The workers of a run share it; the first one builds.
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return folder if (folder / "mooncake_client").exists() else _build(folder)
+
+
+def _build(folder: Path) -> Path:
+    command = ["go", "build", "-o", folder / "mooncake", "./cmd/mooncake"]
+    subprocess.run(command, cwd=REPOSITORY, check=True, timeout=600)
     for alias in ("mooncake_master", "mooncake_client"):
         (folder / alias).symlink_to("mooncake")
     return folder

@@ -1,4 +1,5 @@
-//! Makes the code of the messages from the compiled .proto files that the sdk publishes. It needs no protoc.
+//! Makes the code of the messages from the compiled .proto files that the sdk publishes, without protoc, and compiles the rings
+//! of transports, which are in C.
 
 use prost::Message;
 use prost_types::{
@@ -9,6 +10,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto/plugins.binpb");
     let mut files = FileDescriptorSet::decode(&*std::fs::read("proto/plugins.binpb")?)?;
     files.file.push(controller());
+    println!("cargo::rerun-if-changed=c");
+    cc::Build::new().file("c/ring.c").std("c11").warnings(true).compile("mooncake_ring");
     tonic_prost_build::configure().build_client(false).compile_fds(files)?;
     Ok(())
 }

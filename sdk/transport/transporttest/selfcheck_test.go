@@ -251,6 +251,18 @@ func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	}
 }
 
+// TestATransportWithoutSettings: the defaults of a plugin without settings are a type without fields, of which two values may have
+// one address.
+func TestATransportWithoutSettings(t *testing.T) {
+	n := reference.NewNetwork()
+	f := transport.Define(n.Factory().Manifest(), func() *plugin.NoConfig { return &plugin.NoConfig{} },
+		func(*plugin.NoConfig) (transport.Transport, error) { return n.Factory().New(n.Factory().DefaultConfig()) })
+	report, err := conformance.Run(t.Context(), transporttest.Suite(f), conformance.Options{Run: "^manifest$"})
+	require.NoError(t, err)
+	require.Len(t, report.Checks, 1)
+	require.Equal(t, conformance.Pass, report.Checks[0].Status, report.Checks[0].Log)
+}
+
 // TestEachRuleCanFail runs the suite on one broken transport after the other. Only the checks of
 // the broken rule fail.
 func TestEachRuleCanFail(t *testing.T) {

@@ -19,17 +19,7 @@ func remainder(n int) uint32 {
 	return bits.Reverse32(uint32(r))
 }
 
-// TestFactors compares the factors of the kernel with their definition.
-func TestFactors(t *testing.T) {
-	want := func(distance int) factors {
-		return factors{uint64(remainder(distance+63)) << 32, uint64(remainder(distance-1)) << 32}
-	}
-	require.Equal(t, folds{
-		four: want(4 * 512), one: want(512), lanes: [4]factors{want(3 * 128), want(2 * 128), want(128), {}},
-	}, folding)
-	for n := range 200 {
-		require.Equal(t, remainder(n), power(uint(n)), n)
-	}
+func TestSquares(t *testing.T) {
 	for k := range 12 {
 		require.Equal(t, remainder(8<<k), squares[k], k)
 	}

@@ -1,7 +1,10 @@
 // Package crc32c computes the checksum of objects, CRC-32C (Castagnoli), either alone or while it
 // copies them.
 //
-// On amd64 with AVX-512 and VPCLMULQDQ a kernel folds 256 bytes at a time by carry-less
-// multiplication; see fold.go. Elsewhere hash/crc32 computes the checksum, and a copy goes chunk by
-// chunk, so that each is still in the cache for its checksum. Both give the same results.
+// Kernels in assembly copy and compute the checksum in one pass. On amd64 two of them fold by carry-less
+// multiplication, with registers of 512 and 256 bits (see fold_amd64.go), and two weave several
+// checksums (see weave.go), as does the one for arm64. The first use of the package measures those that
+// the processor can run and takes the fastest; Kernel names it. Elsewhere hash/crc32 computes the
+// checksum, and a copy goes chunk by chunk, so that each is still in the cache for its checksum. All
+// give the same results.
 package crc32c

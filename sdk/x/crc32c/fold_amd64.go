@@ -1,49 +1,48 @@
 package crc32c
 
-import (
-	"hash/crc32"
-	"unsafe"
+// The kernels that fold follow Gopal, Ozturk, Guilford, Wolrich, Feghali, Dixon and Karakoyunlu, "Fast
+// CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009), with
+// registers of 512 and 256 bits.
+//
+// A run of 128 bits is a polynomial H*x^64 + L, whose first byte has the highest powers: H is the
+// lower half of the run. With D more bits behind it, its value is H*x^(D+64) + L*x^D, and
+// modulo P it stays the same when both powers are reduced to 32 bits. The result has 128 bits again
+// and is added to the data that is D bits further on. That is folding. A kernel folds four
+// registers side by side, so that D is the bits of the four, until less data than that is left. Then
+// it folds the four registers into one, and the instruction for CRC-32C reduces that.
+//
+// In this bit order, multiplying two runs of 64 bits gives the product times x. The exponents of
+// the factors are therefore one less. The factors are in the upper half of a word, where 32 bits
+// stand for the same polynomial.
 
-	"golang.org/x/sys/cpu"
-)
+// factors are the numbers by which folding multiplies H and L. They depend on the distance.
+type factors [2]uint64
 
-// useKernel reports whether the processor has the instructions that the kernel needs, and the
-// operating system saves its registers.
-var useKernel = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL &&
-	cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE42
-
-// copyFold is CopyUpdate with the kernel, for at least `least` bytes. From past bytes on, its
-// stores bypass the caches.
-func copyFold(crc uint32, dst, src []byte, past int) uint32 {
-	// The kernel stores whole cache lines, as stores that bypass the caches must.
-	if head := int(-uintptr(unsafe.Pointer(&dst[0])) % line); head > 0 {
-		crc = copyPortable(crc, dst[:head], src[:head])
-		dst, src = dst[head:], src[head:]
-	}
-	move := foldCopy
-	if len(src) >= past {
-		move = foldStream
-	}
-	for len(src) >= 4*line {
-		n := min(len(src), stretch) &^ (line - 1)
-		crc = ^move(^crc, &dst[0], &src[0], n, &folding)
-		dst, src = dst[n:], src[n:]
-	}
-	n := copy(dst, src)
-	return crc32.Update(crc, castagnoli, dst[:n])
+func by(bits uint) factors {
+	return factors{uint64(power(bits+64-1)) << 32, uint64(power(bits-1)) << 32}
 }
 
-// foldSum returns the state of the CRC after n more bytes, a multiple of 64 and at least 256.
-//
-//go:noescape
-func foldSum(state uint32, src *byte, n int, k *folds) uint32
+// folds are the factors of a kernel. The assembly depends on their order.
+type folds struct {
+	four factors // by four registers
+	one  factors // by one
+}
 
-// foldCopy is foldSum that also stores to dst, a multiple of 64.
-//
-//go:noescape
-func foldCopy(state uint32, dst, src *byte, n int, k *folds) uint32
+var (
+	by512 = folds{four: by(4 * 512), one: by(512)}
+	by256 = folds{four: by(4 * 256), one: by(256)}
+	// byBlock is for four registers of 128 bits.
+	byBlock = by(4 * 128)
+)
 
-// foldStream is foldCopy with stores that bypass the caches.
-//
-//go:noescape
-func foldStream(state uint32, dst, src *byte, n int, k *folds) uint32
+// power returns x^n modulo P.
+func power(n uint) uint32 {
+	p := one
+	for square := one >> 1; n != 0; n >>= 1 {
+		if n&1 != 0 {
+			p = multiply(p, square)
+		}
+		square = multiply(square, square)
+	}
+	return p
+}

@@ -19,36 +19,10 @@ func SumGrains(sums []uint32, b []byte, lead, size int) {
 // CopyGrains is Copy that stores the checksum of each grain in sums, which has GrainsOf entries.
 func CopyGrains(sums []uint32, dst, src []byte, lead, size int) {
 	dst = dst[:len(src):len(dst)]
-	from := past
-	if len(src) >= past {
-		from = 0 // What counts is how much is moved in all.
-	}
+	stream := len(src) >= past // What counts is how much is moved in all.
 	for i := 0; len(src) > 0; i++ {
 		n := min(size-lead, len(src))
-		if !useKernel || raceEnabled || n < least {
-			sums[i] = copyPortable(0, dst[:n], src[:n])
-		} else {
-			sums[i] = copyFold(0, dst[:n], src[:n], from)
-		}
+		sums[i] = copyPart(0, dst[:n], src[:n], stream)
 		dst, src, lead = dst[n:], src[n:], 0
 	}
-}
-
-// A Shifter is Shift by a fixed number of bytes, ten times as fast.
-type Shifter [4][256]uint32
-
-// NewShifter makes a Shifter by n bytes.
-func NewShifter(n uint64) *Shifter {
-	s := new(Shifter)
-	for at := range s {
-		for b := range s[at] {
-			s[at][b] = Shift(uint32(b)<<(8*at), n)
-		}
-	}
-	return s
-}
-
-// Shift shifts a.
-func (s *Shifter) Shift(a uint32) uint32 {
-	return s[0][a&0xff] ^ s[1][a>>8&0xff] ^ s[2][a>>16&0xff] ^ s[3][a>>24]
 }

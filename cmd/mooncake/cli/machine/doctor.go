@@ -23,7 +23,7 @@ func Doctor(env *command.Env) *cobra.Command {
 	cmd := e.doctorOf(&cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine is fit for a role",
-		Long: `Checks huge pages, memory and its limits, NUMA, RDMA devices, the folders of storage tiers, ports,
+		Long: `Checks huge pages, checksums, memory and its limits, NUMA, RDMA devices, the folders of storage tiers, ports,
 clock and plugin folders, and whether master and metadata service answer. For each check it prints
 the finding, why it matters, and how to correct it. It changes nothing. Give the role, its file and its flags to
 check the configuration with which it will run.

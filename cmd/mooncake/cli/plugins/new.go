@@ -24,7 +24,7 @@ tests, manifest, settings, Makefile, README and CI file. It builds, passes the c
 suite and, but for a tier, runs in the demo without an edit. The verb does not write into a folder
 that is not empty.
 
-The languages are go, python and rust; a transport is written in go.
+The languages are go, python and rust; python has no transports.
 
 The module depends only on the sdk: on the released version of this program, or on the folder
 that --sdk names. In a checkout, or if the program is in one, the verb finds that folder.`,

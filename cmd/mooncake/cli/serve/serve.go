@@ -36,6 +36,7 @@ flags, also with one dash.`,
 				return err
 			}
 			log.Info(config.StartLine(cfg, runtime.GOMAXPROCS(0)))
+			app.LimitGo(nil, cfg, config.RoleMaster, log)
 			return app.Run(cmd.Context(), log, app.Admin(cfg, "master", e.Version), app.Master(cfg, e.Builtins))
 		},
 	}, config.RoleMaster)
@@ -54,6 +55,7 @@ func Metadata(e *command.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			app.LimitGo(nil, loaded.Config, config.RoleMetadata, log)
 			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "metadata", e.Version), app.Metadata(loaded.Config))
 		},
 	}, config.RoleMetadata)
@@ -80,6 +82,7 @@ one dash.`,
 			if err != nil {
 				return err
 			}
+			app.LimitGo(nil, loaded.Config, config.RoleService, log)
 			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "store", e.Version), app.Store(loaded.Config, e.Builtins), app.KeepMemory(e.Program))
 		},
 	}, config.RoleService)
@@ -107,6 +110,7 @@ one dash.`,
 			if err != nil {
 				return err
 			}
+			app.LimitGo(nil, loaded.Config, config.RoleStore, log)
 			return app.Run(cmd.Context(), log, app.Admin(loaded.Config, "client", e.Version), app.Serve(loaded.Config, e.Builtins), app.KeepMemory(e.Program))
 		},
 	}, config.RoleStore)

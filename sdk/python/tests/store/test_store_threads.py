@@ -58,7 +58,7 @@ def test_setup_lets_other_threads_run() -> None:
         thread.start()
         store = MooncakeDistributedStore()
         port = listening.getsockname()[1]
-        assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "", f"127.0.0.1:{port}") < 0
+        assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "", f"127.0.0.1:{port}", max_wait_time=1) < 0
         assert asked.is_set()
         thread.join(30)
         assert answered.is_set()

@@ -11,9 +11,12 @@ pub enum Code {
     SegmentNotFound = -101,
     NoAvailableHandle = -200,
     InvalidVersion = -300,
+    InvalidKey = -400,
     InvalidParams = -600,
     InvalidWrite = -700,
+    InvalidRead = -701,
     ObjectNotFound = -704,
+    TransferFail = -800,
     ChecksumMismatch = -801,
     RpcFail = -900,
     RpcTimeout = -901,
@@ -30,8 +33,8 @@ impl Code {
             Code::SegmentNotFound | Code::ObjectNotFound => Grpc::NotFound,
             Code::NoAvailableHandle => Grpc::ResourceExhausted,
             Code::InvalidVersion | Code::UnavailableInCurrentStatus => Grpc::FailedPrecondition,
-            Code::InvalidParams => Grpc::InvalidArgument,
-            Code::RpcFail => Grpc::Unavailable,
+            Code::InvalidParams | Code::InvalidKey => Grpc::InvalidArgument,
+            Code::RpcFail | Code::TransferFail => Grpc::Unavailable,
             Code::RpcTimeout => Grpc::DeadlineExceeded,
             Code::NotSupported => Grpc::Unimplemented,
             _ => Grpc::Internal,
@@ -42,6 +45,10 @@ impl Code {
 /// What the host may do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
+    /// This connection failed; another way to the same peer may work.
+    TransientPath = 1,
+    /// The peer is down, restarted or overloaded; another copy may be read.
+    TransientPeer = 2,
     /// Something of this machine failed.
     LocalDevice = 3,
     /// The request is wrong and will fail everywhere.
@@ -68,9 +75,13 @@ const MAX_ITEM_TEXT: usize = 512;
 impl Error {
     /// Makes an error with the usual class of the code.
     pub fn new(code: Code, text: impl Into<String>) -> Self {
-        let local =
-            matches!(code, Code::Internal | Code::FileOpenFail | Code::FileReadFail | Code::FileWriteFail);
-        let class = if local { Class::LocalDevice } else { Class::Permanent };
+        let class = match code {
+            Code::Internal | Code::FileOpenFail | Code::FileReadFail | Code::FileWriteFail => {
+                Class::LocalDevice
+            }
+            Code::TransferFail | Code::RpcFail | Code::RpcTimeout => Class::TransientPath,
+            _ => Class::Permanent,
+        };
         Error { code, class, text: text.into() }
     }
 

@@ -1,8 +1,8 @@
 //! What a plugin of Mooncake needs to be a program of its own.
 //!
 //! A plugin is a manifest, a struct with its settings, and an object of its kind: an [`evict::Policy`],
-//! an [`alloc::Allocator`] or a [`tier::Store`]. `evict::serve`, `alloc::serve` and `tier::serve` are the
-//! whole main function. They speak the protocol of docs/plugins/languages.md: handshake, mutual TLS,
+//! an [`alloc::Allocator`], a [`tier::Store`] or a [`transport::Transport`]. `evict::serve`, `alloc::serve`,
+//! `tier::serve` and `transport::serve` are the whole main function. They speak the protocol of docs/plugins/languages.md: handshake, mutual TLS,
 //! lifecycle, health, logs and the calls of the kind.
 //!
 //! A panic ends the process, with a line in the log: the host starts the next one.
@@ -13,10 +13,15 @@ pub mod evict;
 mod host;
 mod lifecycle;
 mod memory;
+mod path;
 mod process;
 mod queue;
+mod regions;
+mod ring;
 mod serve;
+mod stream;
 pub mod tier;
+pub mod transport;
 
 pub use error::{Class, Code, Error, Result};
 pub use host::{Host, Level};
@@ -44,6 +49,11 @@ mod proto {
         pub mod tier {
             pub mod v1 {
                 tonic::include_proto!("mooncake.tier.v1");
+            }
+        }
+        pub mod transport {
+            pub mod v1 {
+                tonic::include_proto!("mooncake.transport.v1");
             }
         }
     }

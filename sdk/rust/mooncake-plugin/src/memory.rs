@@ -29,7 +29,7 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct Kept {
-    fds: VecDeque<(u64, OwnedFd)>,
+    fds: VecDeque<(u64, Vec<OwnedFd>)>,
     ended: bool,
 }
 
@@ -74,10 +74,10 @@ impl Inbox {
             }
             empty = 0;
             let whole = !got.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC);
-            match (decode(&bytes[..got.bytes]), fds.into_iter().next()) {
-                (Some(token), Some(fd)) if whole => {
+            match decode(&bytes[..got.bytes]) {
+                Some(token) if whole && !fds.is_empty() => {
                     bad = 0;
-                    self.keep(token, fd);
+                    self.keep(token, fds);
                 }
                 _ => {
                     bad += 1;
@@ -87,10 +87,10 @@ impl Inbox {
         }
     }
 
-    fn keep(&self, token: u64, fd: OwnedFd) {
+    fn keep(&self, token: u64, fds: Vec<OwnedFd>) {
         let mut kept = lock(&self.kept);
         kept.fds.retain(|(t, _)| *t != token);
-        kept.fds.push_back((token, fd));
+        kept.fds.push_back((token, fds));
         if kept.fds.len() > MAX_UNCLAIMED {
             kept.fds.pop_front();
         }
@@ -98,8 +98,14 @@ impl Inbox {
         self.news.notify_waiters();
     }
 
-    /// Waits for the descriptor of a token. The host bounds the call.
+    /// Waits for the one descriptor of a token. The host bounds the call.
     pub async fn take(&self, token: u64) -> Result<OwnedFd> {
+        let [fd] = self.take_all(token).await?;
+        Ok(fd)
+    }
+
+    /// Waits for the descriptors of a token.
+    pub async fn take_all<const N: usize>(&self, token: u64) -> Result<[OwnedFd; N]> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
@@ -107,9 +113,10 @@ impl Inbox {
             {
                 let mut kept = lock(&self.kept);
                 if let Some(at) = kept.fds.iter().position(|(t, _)| *t == token)
-                    && let Some((_, fd)) = kept.fds.remove(at)
+                    && let Some((_, fds)) = kept.fds.remove(at)
                 {
-                    return Ok(fd);
+                    let wrong = |fds: Vec<_>| Error::invalid(format!("{} descriptors, want {N}", fds.len()));
+                    return fds.try_into().map_err(wrong);
                 }
                 if kept.ended {
                     return Err(Error::new(Code::RpcFail, "the socket for descriptors has ended"));
@@ -157,15 +164,15 @@ impl Region {
     }
 }
 
-/// A part of a region. The host may change the memory at any time, so that it is only copied.
-pub(crate) struct Part {
+/// A part of the host's memory. The host and peers may change it at any time, so that it is only copied.
+pub struct Part {
     region: Arc<Region>,
     at: usize,
-    pub length: usize,
+    pub(crate) length: usize,
 }
 
 impl Part {
-    pub fn new(region: Arc<Region>, at: u64, length: u64) -> Result<Part> {
+    pub(crate) fn new(region: Arc<Region>, at: u64, length: u64) -> Result<Part> {
         if at.checked_add(length).is_none_or(|end| end > region.size as u64) {
             let text =
                 format!("{length} bytes at {at} reach past the end of a region of {} bytes", region.size);
@@ -174,12 +181,19 @@ impl Part {
         Ok(Part { region, at: at as usize, length: length as usize })
     }
 
-    fn start(&self) -> *mut u8 {
+    /// The length in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Where the part begins. The memory stays mapped as long as the part lives.
+    pub(crate) fn start(&self) -> *mut u8 {
         self.region.map.as_mut_ptr().wrapping_add(self.region.skip + self.at)
     }
 
     /// Copies from the memory to the end of a buffer.
-    pub fn append_to(&self, out: &mut Vec<u8>) {
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         out.reserve(self.length);
         // SAFETY: `new` checked that the part is inside the mapping, which lives as long as `region`, and
         // `reserve` made space for it. The two do not overlap.
@@ -191,7 +205,7 @@ impl Part {
     }
 
     /// Copies to the memory. `from` has the length of the part.
-    pub fn fill(&self, from: &[u8]) {
+    pub(crate) fn fill(&self, from: &[u8]) {
         let length = self.length.min(from.len());
         // SAFETY: as above; nothing in this process has a reference into the mapping.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start(), length) }

@@ -43,6 +43,8 @@ type Options struct {
 	Module string
 	// SDK is where the sdk comes from.
 	SDK SDK
+	// Dir is the folder of the module, absolute, empty if it is not known. Write sets it.
+	Dir string
 }
 
 // aboutKind is what differs between the kinds in the files that all of them have. It is read
@@ -138,7 +140,7 @@ func Files(o Options) (map[string][]byte, error) {
 		}
 	}
 	if o.Language == Go {
-		err = o.SDK.addModule(out, o.Module)
+		err = o.SDK.addModule(out, o.Module, o.Dir)
 	}
 	return out, err
 }
@@ -208,6 +210,10 @@ func render(from, to string, v values) ([]byte, error) {
 // paths of the files. It never changes a file that exists, and leaves nothing behind when
 // it fails.
 func Write(dir string, o Options) ([]string, error) {
+	var err error
+	if o.Dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
 	files, err := Files(o)
 	if err != nil {
 		return nil, err

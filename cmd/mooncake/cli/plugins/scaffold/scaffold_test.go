@@ -115,6 +115,30 @@ func TestModuleOfALocalSDK(t *testing.T) {
 	assert.Contains(t, string(files[".github/workflows/ci.yml"]), "folder of this machine")
 }
 
+// TestAModuleInTheCheckout: its go.mod names the sdk by a relative path, so that it builds wherever the checkout is. Elsewhere the path
+// is absolute, and go.mod says what to do on another machine.
+func TestAModuleInTheCheckout(t *testing.T) {
+	o := options(t, "evict", "mine")
+	root := filepath.Dir(o.SDK.Dir)
+	for dir, want := range map[string]string{
+		filepath.Join(root, "mine"):             "../sdk",
+		filepath.Join(root, "examples", "mine"): "../../sdk",
+		filepath.Join(root, "sdk", "mine"):      "..",
+		root + "-other/mine":                    o.SDK.Dir,
+		t.TempDir():                             o.SDK.Dir,
+		"":                                      o.SDK.Dir,
+	} {
+		o.Dir = dir
+		files, err := Files(o)
+		require.NoError(t, err)
+		mod, err := modfile.Parse("go.mod", files["go.mod"], nil)
+		require.NoError(t, err)
+		require.Len(t, mod.Replace, 1)
+		assert.Equal(t, want, mod.Replace[0].New.Path, dir)
+		assert.Equal(t, want == o.SDK.Dir, strings.Contains(string(files["go.mod"]), "on this machine. Elsewhere: go mod edit"), dir)
+	}
+}
+
 func TestModuleOfARelease(t *testing.T) {
 	o := options(t, "alloc", "mine")
 	o.SDK = SDK{Version: "v1.2.3"}

@@ -70,6 +70,20 @@ func CheckDir(dir string) error {
 	return err
 }
 
+// from returns the path of the sdk for the go.mod of a module in a folder. In the checkout of the sdk it is relative, so that the module
+// builds wherever the checkout is.
+func (s SDK) from(dir string) (path string, portable bool) {
+	inside, err := filepath.Rel(filepath.Dir(s.Dir), dir)
+	if dir == "" || err != nil || !filepath.IsLocal(inside) {
+		return s.Dir, false
+	}
+	path, err = filepath.Rel(dir, s.Dir)
+	if err != nil {
+		return s.Dir, false
+	}
+	return filepath.ToSlash(path), true
+}
+
 func readMod(dir string) (*modfile.File, error) {
 	name := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(name)
@@ -87,8 +101,8 @@ func readMod(dir string) (*modfile.File, error) {
 }
 
 // addModule adds go.mod, and with a folder go.sum: what the sdk needs, the new module
-// needs as well, in the versions that the sdk was tested with.
-func (s SDK) addModule(files map[string][]byte, path string) error {
+// needs as well, in the versions that the sdk was tested with. The module is in dir, empty if that is not known.
+func (s SDK) addModule(files map[string][]byte, path, dir string) error {
 	out := new(modfile.File)
 	if err := out.AddModuleStmt(path); err != nil {
 		return err
@@ -114,8 +128,12 @@ func (s SDK) addModule(files map[string][]byte, path string) error {
 		requires = append(requires, &modfile.Require{Mod: r.Mod, Indirect: true})
 	}
 	out.SetRequireSeparateIndirect(requires)
-	if err := out.AddReplace(SDKModule, "", s.Dir, ""); err != nil {
+	to, portable := s.from(dir)
+	if err := out.AddReplace(SDKModule, "", to, ""); err != nil {
 		return err
+	}
+	if !portable {
+		out.Replace[0].Syntax.Before = []modfile.Comment{{Token: "// The sdk in a checkout on this machine. Elsewhere: go mod edit -replace " + SDKModule + "=PATH"}}
 	}
 	sum, err := os.ReadFile(filepath.Join(s.Dir, "go.sum"))
 	switch {

@@ -1,0 +1,1 @@
+../../../c/mooncake_ring.h
