@@ -65,24 +65,6 @@ func CheckSettings(schema, settings json.RawMessage) error {
 	return SettingErrors(c)
 }
 
-// Validate judges a whole configuration: by the schema of its struct, and then by its own Validate.
-func Validate(cfg Config) error {
-	if _, described := cfg.(Described); !described {
-		schema, err := SchemaOf(cfg)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(cfg)
-		if err == nil {
-			err = CheckSettings(schema, text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return cfg.Validate()
-}
-
 // schemaTree is a schema by anyone: a keyword that is not as expected says nothing.
 type schemaTree map[string]any
 
@@ -292,4 +274,13 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// encode is json.Marshal without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

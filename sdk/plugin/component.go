@@ -9,21 +9,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/internal/seal"
 )
 
-// Config is the decoded configuration of a plugin: a pointer to a struct with the tags of SchemaOf. A type without
-// settings is NoConfig.
-type Config interface {
-	// Validate reports the first setting that cannot work, naming it, its value and what
-	// is allowed. It has no side effects. The tags are judged before: it is for rules that
-	// they cannot express.
-	Validate() error
-}
-
-// NoConfig is the configuration of a plugin that has no settings.
-type NoConfig struct{}
-
-// Validate accepts.
-func (*NoConfig) Validate() error { return nil }
-
 // Host is what a plugin gets from the program it runs in. It is valid from Start until
 // Stop returns, and safe for concurrent use.
 type Host interface {

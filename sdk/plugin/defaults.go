@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"encoding"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -85,4 +87,37 @@ func wholeNumber(text string) (int64, error) {
 		err = strconv.ErrRange
 	}
 	return n << scale, err
+}
+
+var durationType = reflect.TypeFor[Duration]()
+
+// eachField calls f for each setting of a struct, embedded ones among them.
+func eachField(v reflect.Value, f func(name string, tag reflect.StructTag, v reflect.Value) error) error {
+	for i := range v.NumField() {
+		sf := v.Type().Field(i)
+		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		switch {
+		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
+			if err := eachField(v.Field(i), f); err != nil {
+				return err
+			}
+			continue
+		case !sf.IsExported() || name == "-":
+			continue
+		case name == "":
+			name = sf.Name
+		}
+		if err := f(name, sf.Tag, v.Field(i)); err != nil {
+			return fmt.Errorf("field %s of %s: %w", sf.Name, v.Type(), err)
+		}
+	}
+	return nil
+}
+
+func isInteger(k reflect.Kind) bool { return k >= reflect.Int && k <= reflect.Uint64 }
+
+// opaque reports whether a type decodes itself, so that its form is its own business.
+func opaque(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() == reflect.Interface || p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }

@@ -2,13 +2,29 @@ package plugin
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"regexp"
 	"strings"
 )
+
+// Config is the decoded configuration of a plugin: a pointer to a struct with the tags of SchemaOf. A type without
+// settings is NoConfig.
+type Config interface {
+	// Validate reports the first setting that cannot work, naming it, its value and what
+	// is allowed. It has no side effects. The tags are judged before: it is for rules that
+	// they cannot express.
+	Validate() error
+}
+
+// NoConfig is the configuration of a plugin that has no settings.
+type NoConfig struct{}
+
+// Validate accepts.
+func (*NoConfig) Validate() error { return nil }
 
 // Described is a Config whose settings are not the fields of a struct: it returns their schema itself.
 type Described interface {
@@ -43,6 +59,24 @@ func SchemaOf(cfg Config) (json.RawMessage, error) {
 	}
 	top.Schema, top.Comment = "https://json-schema.org/draft/2020-12/schema", generated
 	return encode(top)
+}
+
+// Validate judges a whole configuration: by the schema of its struct, and then by its own Validate.
+func Validate(cfg Config) error {
+	if _, described := cfg.(Described); !described {
+		schema, err := SchemaOf(cfg)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(cfg)
+		if err == nil {
+			err = CheckSettings(schema, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return cfg.Validate()
 }
 
 // generated is the comment of a schema that was made from a struct. In a manifest it says that the manifest has to be
@@ -96,38 +130,6 @@ func (ps properties) MarshalJSON() ([]byte, error) {
 	return append(append([]byte{'{'}, b.Bytes()...), '}'), nil
 }
 
-// encode is json.Marshal without escapes for HTML.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
-}
-
-// eachField calls f for each setting of a struct, embedded ones among them.
-func eachField(v reflect.Value, f func(name string, tag reflect.StructTag, v reflect.Value) error) error {
-	for i := range v.NumField() {
-		sf := v.Type().Field(i)
-		name, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		switch {
-		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
-			if err := eachField(v.Field(i), f); err != nil {
-				return err
-			}
-			continue
-		case !sf.IsExported() || name == "-":
-			continue
-		case name == "":
-			name = sf.Name
-		}
-		if err := f(name, sf.Tag, v.Field(i)); err != nil {
-			return fmt.Errorf("field %s of %s: %w", sf.Name, v.Type(), err)
-		}
-	}
-	return nil
-}
-
 func objectOf(v reflect.Value, doc string) (property, error) {
 	p := property{Type: "object", Additional: false, Description: doc}
 	err := eachField(v, func(name string, tag reflect.StructTag, v reflect.Value) error {
@@ -140,8 +142,6 @@ func objectOf(v reflect.Value, doc string) (property, error) {
 	})
 	return p, err
 }
-
-var durationType = reflect.TypeFor[Duration]()
 
 // propertyOf describes a field. Its value is the default.
 func propertyOf(v reflect.Value, tag reflect.StructTag) (property, error) {
@@ -253,14 +253,6 @@ func ends(text string, read func(string) (string, error)) (low, high string, err
 	return low, high, err
 }
 
-func isInteger(k reflect.Kind) bool { return k >= reflect.Int && k <= reflect.Uint64 }
-
-// opaque reports whether a type decodes itself, so that its form is its own business.
-func opaque(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return t.Kind() == reflect.Interface || p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
-}
-
 var (
 	flatLists   = regexp.MustCompile(`\[[^\[\]{}]*\]`)
 	deepLines   = regexp.MustCompile(`(,?)\n {8,}|\n {6}}`)
@@ -269,20 +261,54 @@ var (
 
 // RewriteManifest returns the text of a manifest file with another schema, and leaves the rest as it is.
 func RewriteManifest(text string, schema json.RawMessage) (string, error) {
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+	start, end, err := schemaAt(text)
+	if err != nil {
 		return "", fmt.Errorf("plugin manifest: %w", err)
 	}
 	made, err := layout(schema)
 	if err != nil {
 		return "", fmt.Errorf("the schema of the settings: %w", err)
 	}
-	if old := string(keys["config_schema"]); old != "" {
-		at := strings.LastIndex(text, old) // No other value holds a schema.
-		return text[:at] + made + text[at+len(old):], nil
+	if start > 0 {
+		return text[:start] + made + text[end:], nil
 	}
-	end := strings.LastIndexByte(text, '}')
-	return strings.TrimRight(text[:end], " \n") + ",\n  \"config_schema\": " + made + "\n" + text[end:], nil
+	before := strings.TrimRight(text[:end], " \t\r\n")
+	if !strings.HasSuffix(before, "{") {
+		before += ","
+	}
+	return before + "\n  \"config_schema\": " + made + "\n" + text[end:], nil
+}
+
+// schemaAt returns where the schema in a manifest begins and ends; without one, 0 and where the manifest ends.
+func schemaAt(text string) (start, end int, err error) {
+	dec := json.NewDecoder(strings.NewReader(text))
+	if first, err := dec.Token(); err != nil || first != json.Delim('{') {
+		return 0, 0, errors.New("it is not a JSON object")
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return 0, 0, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return 0, 0, err
+		}
+		if key == "config_schema" {
+			end = int(dec.InputOffset())
+			start = end - len(value)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return 0, 0, err
+	}
+	if start == 0 {
+		end = int(dec.InputOffset()) - 1
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return 0, 0, errors.New("there is more than one JSON object")
+	}
+	return start, end, nil
 }
 
 // layout writes a schema with a line for each setting, for a manifest file.

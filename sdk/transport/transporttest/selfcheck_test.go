@@ -256,7 +256,9 @@ func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 func TestATransportWithoutSettings(t *testing.T) {
 	n := reference.NewNetwork()
 	f := transport.Define(n.Factory().Manifest(), func() *plugin.NoConfig { return &plugin.NoConfig{} },
-		func(*plugin.NoConfig) (transport.Transport, error) { return n.Factory().New(n.Factory().DefaultConfig()) })
+		func(*plugin.NoConfig) (transport.Transport, error) {
+			return n.Factory().New(n.Factory().DefaultConfig())
+		})
 	report, err := conformance.Run(t.Context(), transporttest.Suite(f), conformance.Options{Run: "^manifest$"})
 	require.NoError(t, err)
 	require.Len(t, report.Checks, 1)
