@@ -57,7 +57,7 @@ func TestDifferencesOfNothing(t *testing.T) {
 		func(*ownConfig) (evict.Policy, error) { t.Error("nothing is made"); return nil, nil })})
 	found, err := c.Differences(t.Context(), lru(), Spec{})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"only the program has the setting depth", "only the manifest has the setting dept"}, found)
+	assert.Equal(t, []string{"only the manifest has the setting dept", "only the program has the setting depth"}, found)
 	_, err = c.Differences(t.Context(), faultyEvict, Spec{})
 	assert.ErrorContains(t, err, faultyEvict.String())
 }
