@@ -18,7 +18,6 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
-//go:generate go run . --manifest manifest.json
 //go:embed manifest.json
 var manifest string
 
