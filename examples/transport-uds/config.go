@@ -19,7 +19,7 @@ type Config struct {
 	MaxConnections     int             `json:"max_connections" default:"1024" range:"1..65536" doc:"accepted connections in all"`
 	SliceBytes         int             `json:"slice_bytes" default:"1MiB" range:"4KiB..16MiB" doc:"an operation is moved in pieces of this size"`
 	MaxInflightOps     int             `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
-	MaxInflightBytes   int64           `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes under way on one path before Submit accepts no more"`
+	MaxInflightBytes   int64           `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
 	OpTimeout          plugin.Duration `json:"op_timeout" default:"30s" range:"1ms..24h" doc:"limit of an operation without a deadline of its own"`
 	DialTimeout        plugin.Duration `json:"dial_timeout" default:"3s" range:"1ms..24h" doc:"limit for connecting, hello included"`
 	StallTimeout       plugin.Duration `json:"stall_timeout" default:"10s" range:"1ms..24h" doc:"limit for one piece to be answered, or for the bytes of a request to arrive"`

@@ -18,8 +18,8 @@ const (
 type Config struct {
 	Access           string `json:"access" default:"user" enum:"user|any" doc:"which processes of this host may be peers: those of this user and of root, or any"`
 	Workers          int    `json:"workers" range:"0..64" doc:"threads that copy, of the process that submits; 0 for as many as there are processors, 4 at most"`
-	SliceBytes       int    `json:"slice_bytes" default:"1MiB" range:"64KiB..64MiB" doc:"the most that is copied in one go; operations under way take turns"`
-	MaxInflightBytes int64  `json:"max_inflight_bytes" default:"256MiB" range:"4KiB..1PiB" doc:"bytes under way on one path before Submit accepts no more"`
+	SliceBytes       int    `json:"slice_bytes" default:"1MiB" range:"64KiB..64MiB" doc:"the most that is copied in one go; operations in flight take turns"`
+	MaxInflightBytes int64  `json:"max_inflight_bytes" default:"256MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
 	MaxInflightOps   int    `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
 	// MaxMappings bounds the regions of peers that are mapped at a time, over all paths: a process
 	// has 65530 mappings unless vm.max_map_count says otherwise.

@@ -21,7 +21,7 @@ type Config struct {
 	SliceBytes            int `json:"slice_bytes" default:"1MiB" range:"4KiB..64MiB" doc:"an operation is moved in pieces of this size"`
 	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
 	// count. An operation larger than MaxInflightBytes is accepted alone.
-	MaxInflightBytes int64 `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes under way on one path before Submit accepts no more"`
+	MaxInflightBytes int64 `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
 	MaxInflightOps   int   `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side works on
 	// one request of a peer, beside a second for each 8 KiB of it.

@@ -22,11 +22,11 @@ type Config struct {
 	transportkit.Addresses
 	ConnectionsPerPeer    int   `json:"connections_per_peer" default:"8" range:"1..64" doc:"each has a congestion window of its own, so that a lost packet slows down one of them"`
 	ConnectionsLossy      int   `json:"connections_lossy" default:"32" range:"0..64" doc:"so many instead, where that is more, while over 0.2 % of the packets are lost; each takes its share of the link, so lower it on links that others need too"`
-	StreamsPerConnection  int   `json:"streams_per_connection" default:"32" range:"1..256" doc:"pieces under way on one connection"`
+	StreamsPerConnection  int   `json:"streams_per_connection" default:"32" range:"1..256" doc:"pieces in flight on one connection"`
 	MaxConnections        int   `json:"max_connections" default:"4096" range:"1..65536" doc:"accepted connections in all"`
 	MaxConnectionsPerPeer int   `json:"max_connections_per_peer" default:"256" range:"1..65536" doc:"accepted connections of one address with one certificate"`
 	SliceBytes            int   `json:"slice_bytes" default:"128KiB" range:"4KiB..64MiB" doc:"an operation is moved in pieces of this size, each a stream"`
-	MaxInflightBytes      int64 `json:"max_inflight_bytes" default:"128MiB" range:"4KiB..1PiB" doc:"bytes under way on one path before Submit accepts no more"`
+	MaxInflightBytes      int64 `json:"max_inflight_bytes" default:"128MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
 	MaxInflightOps        int   `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side works on
 	// one request of a peer.
