@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// goShare of a control group's limit stays free for what nobody counts: page tables, sockets, plugins in processes of
+	// goShare of a control group's limit stays free for what this process does not count: page tables, sockets, plugins in processes of
 	// their own.
 	goShare = 10
 	// goLeast is the least that a heap is limited to. Below it the collector would work all the time.
@@ -24,7 +24,7 @@ type GoLimit struct {
 	Outside uint64
 }
 
-// Apply sets the limit of the runtime, and logs what it is and why. Without a fixed limit it leaves alone a runtime that has
+// Apply sets the limit of the runtime, and logs what it is and why. Without a fixed limit it does not change a runtime that has
 // one by GOMEMLIMIT, and sets none where the control group has none or leaves too little. It returns the limit that it has
 // set, 0 for none. root is as for ReadLimits.
 func (l GoLimit) Apply(root fs.FS, log *slog.Logger) uint64 {
