@@ -329,9 +329,10 @@ lint: setup-python tools $(TOOLS)/python/.stamp ## Run the linters for code, dea
 			{ echo "sdk/proto/plugins.binpb is not what its .proto files say; run: make generate"; exit 1; }
 
 .PHONY: generate
-generate: tools ## Generate the protobuf code
+generate: tools ## Generate the protobuf code, and the settings in the manifests of plugins
 	cd sdk/proto && PATH=$(CURDIR)/$(TOOLS):$$PATH buf generate
 	cd sdk/proto && $(PLUGIN_MESSAGES) -o plugins.binpb
+	@for m in $(MODULES); do (cd $$m && go generate ./...) || exit 1; done
 
 # The messages of plugins as one file, for plugins in other languages than Go.
 PLUGIN_MESSAGES = $(CURDIR)/$(TOOLS)/buf build --as-file-descriptor-set --exclude-source-info $(addprefix --path mooncake/,plugin evict alloc tier transport)

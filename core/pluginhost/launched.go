@@ -65,6 +65,9 @@ func (s starter[T]) run(ctx context.Context, image *launch.Image, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
+	for _, d := range plugin.Differences(s.entry.Manifest().ConfigSchema, p.Settings()) {
+		log.Warn("the program accepts other settings than its manifest says; its author should correct the manifest, until then the program decides", "difference", d)
+	}
 	object, ok := p.Client().(T)
 	if !ok {
 		_ = p.Close(ctx)

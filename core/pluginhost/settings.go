@@ -1,26 +1,23 @@
 package pluginhost
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/mooncake-go/mooncake/core/config"
-	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // CheckSettings checks the settings of every plugin in a configuration that is linked in or found in a folder,
-// whether the configuration selects it or not. It decodes those of a plugin that is linked in as the plugin will. For
-// a program it compares the names with the schema in the manifest, and runs nothing. It fails with InvalidParams.
-func (c *Catalog) CheckSettings(p config.Plugins) error {
-	var failed []error
+// whether the configuration selects it or not. It judges them by the schema in the manifest, and runs no program. Those of a
+// plugin that is linked in are decoded as well, as the plugin will. The error is of type config.Problems.
+func (c *Catalog) CheckSettings(l *config.Loaded) error {
+	var found config.Problems
 	for _, kind := range plugin.Kinds() {
-		entries := p.OfKind(kind)
+		entries := l.Config.Plugins.OfKind(kind)
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
 			id, entry := plugin.ID{Kind: kind, Name: name}, entries[name]
 			if len(entry.Config) == 0 {
@@ -30,62 +27,59 @@ func (c *Catalog) CheckSettings(p config.Plugins) error {
 			if err != nil {
 				continue // Where the plugin is used, this is an error.
 			}
-			if err := h.checkSettings(entry.Config); err != nil {
-				failed = append(failed, errs.Wrap(errs.InvalidParams, strings.TrimSuffix(config.PluginKey(id, ""), "."), err))
-			}
+			found = append(found, problemsOf(l, id, h.checkSettings(entry.Config))...)
 		}
 	}
-	return errors.Join(failed...)
+	if len(found) == 0 {
+		return nil
+	}
+	return found
 }
 
 func (h home) checkSettings(config map[string]any) error {
-	if h.factory != nil {
-		text, err := settings(config)
-		if err == nil {
-			_, err = wire.DecodeConfig(h.factory, text)
-		}
+	text, err := settings(config)
+	if err != nil {
 		return err
 	}
-	var schema any
-	text := h.entry.Manifest().ConfigSchema
-	if len(text) == 0 {
-		return nil // Its author describes no settings.
+	if h.factory == nil {
+		return plugin.CheckSettings(h.entry.Manifest().ConfigSchema, text)
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		return fmt.Errorf("the settings in the manifest of %s: %w", h.entry.Home, err)
-	}
-	return unknownSetting(schema, config, "")
+	_, err = wire.DecodeConfig(h.factory, text)
+	return err
 }
 
-// maxSettingDepth bounds the nesting of settings.
-const maxSettingDepth = 8
+// problemsOf says of each error where its setting was given.
+func problemsOf(l *config.Loaded, id plugin.ID, err error) config.Problems {
+	var each plugin.SettingErrors
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &each):
+		each = plugin.SettingErrors{{Text: err.Error()}}
+	}
+	var out config.Problems
+	for _, e := range each {
+		key := strings.TrimSuffix(config.PluginKey(id, e.Name), ".")
+		p := &config.Problem{Origin: originOf(l, key), Key: key, Reason: e.Text}
+		if config.Redact(key, e.Text) != e.Text {
+			p.Reason, p.Hint = "the plugin does not accept the value, which may be a secret", "mooncake plugins inspect "+id.String()+" shows what it accepts"
+		}
+		out = append(out, p)
+	}
+	return out
+}
 
-// unknownSetting returns an error for a setting that a schema rules out: one without a description, in an object that
-// says that it has no others.
-func unknownSetting(schema any, config map[string]any, prefix string) error {
-	object, _ := schema.(map[string]any)
-	properties, _ := object["properties"].(map[string]any)
-	closed := object["additionalProperties"] == false
-	for _, name := range slices.Sorted(maps.Keys(config)) {
-		inner, known := properties[name]
-		switch values, nested := config[name].(map[string]any); {
-		case !known && closed:
-			return noSuchSetting(prefix+name, name, slices.Sorted(maps.Keys(properties)))
-		case known && nested && strings.Count(prefix, ".") < maxSettingDepth:
-			if err := unknownSetting(inner, values, prefix+name+"."); err != nil {
-				return err
+// originOf returns where a setting was given, or the first one within it.
+func originOf(l *config.Loaded, key string) config.Origin {
+	for end := len(key); end > 0; end = strings.LastIndexAny(key[:end], ".[") {
+		if o, ok := l.Origin(key[:end]); ok {
+			return o
+		}
+		for _, e := range l.Entries() {
+			if strings.HasPrefix(e.Key, key[:end]+".") && e.Origin.Layer > config.LayerPlugin {
+				return e.Origin
 			}
 		}
 	}
-	return nil
-}
-
-func noSuchSetting(path, name string, known []string) error {
-	if near := config.Nearest(name, known); near != "" {
-		return fmt.Errorf("unknown setting %q: did you mean %q?", path, near)
-	}
-	if len(known) == 0 {
-		return fmt.Errorf("unknown setting %q: there are no settings here", path)
-	}
-	return fmt.Errorf("unknown setting %q: the settings here are %s", path, strings.Join(known, ", "))
+	return config.Origin{}
 }

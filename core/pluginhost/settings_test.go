@@ -2,6 +2,9 @@ package pluginhost
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,14 +17,20 @@ import (
 )
 
 type ownConfig struct {
-	Depth int `json:"depth"`
+	Depth int `json:"depth" default:"1"`
 }
 
-func (*ownConfig) Validate() error { return nil }
+func (c *ownConfig) Validate() error {
+	if c.Depth == 0 {
+		return errors.New("depth is 0, must not be")
+	}
+	return nil
+}
 
 // TestSettingsAreCheckedWithoutRunning: those of plugins that are linked in or found, selected or not.
 func TestSettingsAreCheckedWithoutRunning(t *testing.T) {
-	const closed = `{"type":"object","additionalProperties":false,"properties":{"depth":{"type":"integer"},
+	const closed = `{"type":"object","additionalProperties":false,"properties":{"depth":{"type":"integer","minimum":1,"maximum":8},
+		"how":{"enum":["fast","safe"]},"pause":{"type":"string","format":"go-duration","formatMaximum":"1s"},"token":{"type":"string"},
 		"inner":{"type":"object","additionalProperties":false,"properties":{"rate":{}}},"free":{"type":"object"}}}`
 	dir := testplugin.Folder(t)
 	for name, schema := range map[string]string{"closed": closed, "open": `{"properties":{"depth":{}}}`, "silent": ""} {
@@ -32,44 +41,54 @@ func TestSettingsAreCheckedWithoutRunning(t *testing.T) {
 		}
 		testplugin.Put(t, dir, id.BinaryName(), testplugin.Script(t, m))
 	}
-	linked := evict.Define(testplugin.Manifest(plugin.ID{Kind: plugin.KindEvict, Name: "linked"}, 1), func() *ownConfig { return &ownConfig{} },
+	linked := evict.Define(testplugin.Manifest(plugin.ID{Kind: plugin.KindEvict, Name: "linked"}, 1), plugin.Defaults[ownConfig],
 		func(*ownConfig) (evict.Policy, error) { t.Error("nothing is made"); return nil, nil })
 	c, err := New([]plugin.Factory{linked}, Options{Dirs: []string{dir}})
 	require.NoError(t, err)
 	for _, x := range []struct {
-		name, config, want string
+		name, config string
+		want         []string // FILE:LINE: is added
 	}{
-		{"closed", `{"depth":1,"inner":{"rate":2},"free":{"any":3}}`, ""},
-		{"closed", `{"dept":1}`, `plugins.evict.closed.config: INVALID_PARAMS: unknown setting "dept": did you mean "depth"?`},
-		{"closed", `{"inner":{"rat":1}}`, `unknown setting "inner.rat": did you mean "rate"?`},
-		{"closed", `{"other":1}`, `the settings here are depth, free, inner`},
-		{"open", `{"other":1}`, ""},
-		{"silent", `{"other":1}`, ""},
-		{"missing", `{"other":1}`, ""},
-		{"linked", `{"depth":1}`, ""},
-		{"linked", `{"dept":1}`, `unknown setting "dept": did you mean "depth"?`},
-		{"linked", `{"depth":"x"}`, `depth`},
+		{"closed", "{depth: 1, how: safe, pause: 1s, inner: {rate: 2}, free: {any: 3}}", nil},
+		{"closed", "\n        dept: 1\n        other: 2", []string{
+			`:5: plugins.evict.closed.config.dept: unknown setting "dept": did you mean "depth"?`,
+			`:6: plugins.evict.closed.config.other: unknown setting "other": the settings here are depth, free, how, inner, pause, token`,
+		}},
+		{"closed", "\n        depth: 9\n        how: slow\n        pause: 2s", []string{
+			`:5: plugins.evict.closed.config.depth: depth is 9, must be 1 to 8`,
+			`:6: plugins.evict.closed.config.how: how is "slow", must be "fast" or "safe"`,
+			`:7: plugins.evict.closed.config.pause: pause is 2s, must be at most 1s`,
+		}},
+		{"closed", "{depth: x}", []string{`:4: plugins.evict.closed.config.depth: depth is "x", must be a whole number`}},
+		{"closed", "\n        pause: 5", []string{`:5: plugins.evict.closed.config.pause: pause is 5, must be a text`}},
+		{"closed", "{token: 5}", []string{`:4: plugins.evict.closed.config.token: the plugin does not accept the value, which may be a secret`}},
+		{"closed", "\n        inner:\n          rat: 1", []string{`:6: plugins.evict.closed.config.inner.rat: unknown setting "inner.rat": did you mean "rate"?`}},
+		{"closed", "\n        inne:\n          rate: 1", []string{`:6: plugins.evict.closed.config.inne: unknown setting "inne": did you mean "inner"?`}},
+		{"open", "{other: 1}", nil},
+		{"silent", "{other: 1}", nil},
+		{"missing", "{other: 1}", nil},
+		{"linked", "{depth: 1}", nil},
+		{"linked", "{dept: 1}", []string{`:4: plugins.evict.linked.config.dept: unknown setting "dept": did you mean "depth"?`}},
+		{"linked", "{depth: x}", []string{`depth is "x", must be a whole number`}},
+		{"linked", "{depth: 0}", []string{`:4: plugins.evict.linked.config: evict/linked: configuration: INVALID_PARAMS: depth is 0, must not be`}},
 	} {
-		var settings map[string]any
-		require.NoError(t, json.Unmarshal([]byte(x.config), &settings))
-		err := c.CheckSettings(config.Plugins{Evict: map[string]config.Plugin{x.name: {Config: settings}}})
-		if x.want == "" {
-			require.NoError(t, err, x)
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		text := "plugins:\n  evict:\n    " + x.name + ":\n      config: " + x.config + "\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		loaded, err := config.Check(config.RoleMaster, file, nil)
+		require.NoError(t, err, text)
+		err = c.CheckSettings(loaded)
+		if x.want == nil {
+			require.NoError(t, err, text)
 			continue
 		}
-		require.ErrorContains(t, err, x.want)
+		var found config.Problems
+		require.ErrorAs(t, err, &found, text)
+		require.Len(t, found, len(x.want), "%v", err)
+		for i, want := range x.want {
+			assert.ErrorContains(t, found[i], want)
+			assert.ErrorContains(t, found[i], file)
+		}
 	}
 	assert.Empty(t, c.Instances())
-}
-
-func FuzzUnknownSetting(f *testing.F) {
-	f.Add(`{"additionalProperties":false,"properties":{"a":{"properties":{"b":{}}}}}`, `{"a":{"b":{"c":1}}}`)
-	f.Add(`[]`, `{"a":null}`)
-	f.Fuzz(func(t *testing.T, schema, settings string) {
-		var s any
-		var c map[string]any
-		if json.Unmarshal([]byte(schema), &s) == nil && json.Unmarshal([]byte(settings), &c) == nil {
-			_ = unknownSetting(s, c, "")
-		}
-	})
 }

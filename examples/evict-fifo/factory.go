@@ -2,32 +2,25 @@ package fifo
 
 import (
 	_ "embed" // for manifest.json
-	"fmt"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
+//go:generate go run ./cmd/mooncake-plugin-evict-fifo --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 
 // Config is the plugin's part of the configuration.
 type Config struct {
-	// ExpectedObjects is the number of objects to reserve space for at the start.
-	ExpectedObjects int `json:"expected_objects"`
+	ExpectedObjects int `json:"expected_objects" default:"1024" range:"0..16777216" doc:"objects to reserve space for at the start"`
 }
 
-// Validate implements plugin.Config.
-func (c *Config) Validate() error {
-	if c.ExpectedObjects < 0 || c.ExpectedObjects > 1<<24 {
-		return fmt.Errorf("expected_objects is %d, must be from 0 to %d", c.ExpectedObjects, 1<<24)
-	}
-	return nil
-}
+// Validate implements plugin.Config, for rules that the tags cannot express.
+func (*Config) Validate() error { return nil }
 
 // Factory returns the factory of evict/fifo.
 func Factory() evict.Factory {
-	return evict.Define(plugin.MustParseManifest(manifestJSON),
-		func() *Config { return &Config{ExpectedObjects: 1024} },
+	return evict.Define(plugin.MustParseManifest(manifestJSON), plugin.Defaults[Config],
 		func(c *Config) (evict.Policy, error) { return newPolicy(c), nil })
 }

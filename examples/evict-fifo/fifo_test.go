@@ -6,6 +6,7 @@ import (
 	fifo "example.com/evict-fifo"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // The suite holds the policy to the contract, in process and through the wire.
@@ -37,7 +38,7 @@ func TestReadsDoNotCount(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	for n, ok := range map[int]bool{-1: false, 0: true, 1 << 24: true, 1<<24 + 1: false} {
-		if err := (&fifo.Config{ExpectedObjects: n}).Validate(); (err == nil) != ok {
+		if err := plugin.Validate(&fifo.Config{ExpectedObjects: n}); (err == nil) != ok {
 			t.Errorf("expected_objects %d: %v", n, err)
 		}
 	}

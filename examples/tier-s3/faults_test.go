@@ -327,8 +327,8 @@ func TestSettings(t *testing.T) {
 	} {
 		c := s3.Factory().DefaultConfig().(*s3.Config)
 		c.Endpoint, c.Bucket = "https://s3.example.com", "bucket"
-		check(t, c.Validate())
-		if set(c); c.Validate() == nil {
+		check(t, plugin.Validate(c))
+		if set(c); plugin.Validate(c) == nil {
 			t.Error(name)
 		}
 	}

@@ -3,7 +3,6 @@ package uds
 import (
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -15,37 +14,19 @@ const maxSlice = 16 << 20
 type Config struct {
 	// Folder is the absolute path of the folder of the socket; empty for mooncake-uds-UID in the
 	// folder for temporary files. Start makes it if necessary. It belongs to this user alone.
-	Folder string `json:"folder"`
-	// ConnectionsPerPeer is the most connections of one path. Each carries one operation at a time.
-	ConnectionsPerPeer int `json:"connections_per_peer"`
-	// MaxConnections bounds the accepted connections.
-	MaxConnections int `json:"max_connections"`
-	// SliceBytes is the size of the chunks of an operation.
-	SliceBytes int `json:"slice_bytes"`
-	// MaxInflightOps and MaxInflightBytes are how much a path accepts before Submit returns a
-	// short count. An operation larger than MaxInflightBytes is accepted alone.
-	MaxInflightOps   int   `json:"max_inflight_ops"`
-	MaxInflightBytes int64 `json:"max_inflight_bytes"`
-	// OpTimeout bounds an operation without a deadline of its own, DialTimeout an attempt to
-	// connect, and StallTimeout the time that the other side takes for one chunk.
-	OpTimeout    plugin.Duration `json:"op_timeout"`
-	DialTimeout  plugin.Duration `json:"dial_timeout"`
-	StallTimeout plugin.Duration `json:"stall_timeout"`
+	Folder             string          `json:"folder" doc:"where the socket is made, absolute, and private to the user; empty for mooncake-uds-UID in the folder for temporary files"`
+	ConnectionsPerPeer int             `json:"connections_per_peer" default:"4" range:"1..64" doc:"most connections of one path; each carries one operation at a time"`
+	MaxConnections     int             `json:"max_connections" default:"1024" range:"1..65536" doc:"accepted connections in all"`
+	SliceBytes         int             `json:"slice_bytes" default:"1MiB" range:"4KiB..16MiB" doc:"an operation is moved in pieces of this size"`
+	MaxInflightOps     int             `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
+	MaxInflightBytes   int64           `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
+	OpTimeout          plugin.Duration `json:"op_timeout" default:"30s" range:"1ms..24h" doc:"limit of an operation without a deadline of its own"`
+	DialTimeout        plugin.Duration `json:"dial_timeout" default:"3s" range:"1ms..24h" doc:"limit for connecting, hello included"`
+	StallTimeout       plugin.Duration `json:"stall_timeout" default:"10s" range:"1ms..24h" doc:"limit for one piece to be answered, or for the bytes of a request to arrive"`
 }
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() *Config {
-	return &Config{
-		ConnectionsPerPeer: 4,
-		MaxConnections:     1024,
-		SliceBytes:         1 << 20,
-		MaxInflightOps:     4096,
-		MaxInflightBytes:   64 << 20,
-		OpTimeout:          plugin.Duration(30 * time.Second),
-		DialTimeout:        plugin.Duration(3 * time.Second),
-		StallTimeout:       plugin.Duration(10 * time.Second),
-	}
-}
+func DefaultConfig() *Config { return plugin.Defaults[Config]() }
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
@@ -54,29 +35,6 @@ func (c *Config) Validate() error {
 	}
 	if len(c.Folder) > maxFolder {
 		return fmt.Errorf("folder has %d bytes, must have at most %d: the path of a socket is limited", len(c.Folder), maxFolder)
-	}
-	for _, f := range []struct {
-		name     string
-		val      int64
-		low, top int64
-	}{
-		{"connections_per_peer", int64(c.ConnectionsPerPeer), 1, 64},
-		{"max_connections", int64(c.MaxConnections), 1, 65536},
-		{"slice_bytes", int64(c.SliceBytes), 4 << 10, maxSlice},
-		{"max_inflight_ops", int64(c.MaxInflightOps), 1, 1 << 20},
-		{"max_inflight_bytes", c.MaxInflightBytes, 4 << 10, 1 << 50},
-	} {
-		if f.val < f.low || f.val > f.top {
-			return fmt.Errorf("%s is %d, must be %d to %d", f.name, f.val, f.low, f.top)
-		}
-	}
-	for _, d := range []struct {
-		name string
-		val  plugin.Duration
-	}{{"op_timeout", c.OpTimeout}, {"dial_timeout", c.DialTimeout}, {"stall_timeout", c.StallTimeout}} {
-		if d.val < plugin.Duration(time.Millisecond) || d.val > plugin.Duration(24*time.Hour) {
-			return fmt.Errorf("%s is %s, must be 1ms to 24h", d.name, d.val)
-		}
 	}
 	return nil
 }

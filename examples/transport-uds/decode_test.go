@@ -2,7 +2,6 @@ package uds
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -61,34 +60,8 @@ func FuzzBlobs(f *testing.F) {
 	})
 }
 
-// TestManifest: the manifest lists every setting, with the default of the program.
-func TestManifest(t *testing.T) {
-	var schema struct {
-		Properties map[string]struct{ Default any }
-	}
-	if err := json.Unmarshal(Factory().Manifest().ConfigSchema, &schema); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var have map[string]any
-	if err := json.Unmarshal(text, &have); err != nil {
-		t.Fatal(err)
-	}
-	for name, val := range have {
-		if p, ok := schema.Properties[name]; !ok || p.Default != val {
-			t.Errorf("%s is %v, the manifest says %v", name, val, p.Default)
-		}
-	}
-	if len(schema.Properties) != len(have) {
-		t.Errorf("%d settings, the manifest has %d", len(have), len(schema.Properties))
-	}
-}
-
 func TestConfigBounds(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
+	if err := plugin.Validate(DefaultConfig()); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Config){
@@ -105,7 +78,7 @@ func TestConfigBounds(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		change(c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := plugin.Validate(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
+//go:generate go run ./cmd/mooncake-plugin-transport-uds --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

@@ -274,7 +274,7 @@ func errReserve(v verdict, e alloc.Extent, s *space) error {
 func Factory() alloc.Factory {
 	return alloc.Define(manifest(), DefaultConfig,
 		func(c *Config) (alloc.Allocator, error) {
-			if err := c.Validate(); err != nil {
+			if err := plugin.Validate(c); err != nil {
 				return nil, err
 			}
 			return newAllocator(*c), nil

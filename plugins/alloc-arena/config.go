@@ -10,33 +10,17 @@ import (
 // Config holds the settings of the allocator, in bytes. Extents can be reserved only by an
 // allocator whose GranuleBytes is that of the one that gave them out.
 type Config struct {
-	// ArenaBytes is the largest run of slots that is set aside for one size class; 64 MiB by
-	// default, 4 KiB to 1 TiB. Classes of more than half of it get no arenas.
-	ArenaBytes uint64 `json:"arena_bytes"`
-	// GranuleBytes is what sizes are rounded up to and offsets are multiples of, a power of two
-	// from 1 to 65536. Less than one granule is lost per extent, and at the end of a space. 0, the
-	// default, chooses by the size: 64, or 16 where 64 would cost more than 1/128 of it; offsets
-	// are multiples of 16 then. Left out where it is 0, which a version of this plugin that runs in
-	// a process of its own may not know.
-	GranuleBytes uint64 `json:"granule_bytes,omitempty"`
+	ArenaBytes   uint64 `json:"arena_bytes" default:"64MiB" range:"4KiB..1TiB" doc:"largest run of slots set aside for one size class"`
+	GranuleBytes uint64 `json:"granule_bytes,omitempty" range:"0..64KiB" doc:"sizes are rounded up to it and offsets are multiples of it; a power of two. 0 is 64, or 16 for sizes of which 64 would cost more than 1/128"`
 }
 
-const (
-	minArena   = 4 << 10
-	maxArena   = 1 << 40
-	maxGranule = 64 << 10
-)
-
 // DefaultConfig returns the defaults.
-func DefaultConfig() *Config { return &Config{ArenaBytes: 64 << 20} }
+func DefaultConfig() *Config { return plugin.Defaults[Config]() }
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
-	if c.ArenaBytes < minArena || c.ArenaBytes > maxArena {
-		return fmt.Errorf("arena_bytes is %d, allowed are %d to %d", c.ArenaBytes, minArena, maxArena)
-	}
-	if g := c.GranuleBytes; g > maxGranule || g&(g-1) != 0 {
-		return fmt.Errorf("granule_bytes is %d, allowed are powers of two from 1 to %d, and 0 to choose by the size", g, maxGranule)
+	if g := c.GranuleBytes; g&(g-1) != 0 {
+		return fmt.Errorf("granule_bytes is %d, allowed are powers of two, and 0 to choose by the size", g)
 	}
 	return nil
 }
@@ -83,6 +67,7 @@ func (g granules) within(free uint64) uint64 {
 // roundUp returns the next multiple of a power of two.
 func roundUp(n, granule uint64) uint64 { return (n + granule - 1) &^ (granule - 1) }
 
+//go:generate go run ./cmd/mooncake-plugin-alloc-arena --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 

@@ -16,6 +16,7 @@ import (
 // Config is empty: recency has nothing to tune.
 type Config = plugin.NoConfig
 
+//go:generate go run ./cmd/mooncake-plugin-evict-lru --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 

@@ -30,6 +30,7 @@ import (
 // Config is empty: the policy learns from the requests what others would tune.
 type Config = plugin.NoConfig
 
+//go:generate go run ./cmd/mooncake-plugin-evict-prefix --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 

@@ -12,6 +12,7 @@ import (
 	s3fifo "github.com/mooncake-go/mooncake/plugins/evict-s3fifo"
 	"github.com/mooncake-go/mooncake/sdk/evict"
 	"github.com/mooncake-go/mooncake/sdk/evict/evicttest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +25,7 @@ func TestConformanceThroughTheWire(t *testing.T) {
 
 func newPolicy(tb testing.TB, cfg *s3fifo.Config) evict.Policy {
 	tb.Helper()
-	require.NoError(tb, cfg.Validate())
+	require.NoError(tb, plugin.Validate(cfg))
 	p, err := s3fifo.Factory().New(cfg)
 	require.NoError(tb, err)
 	return p
@@ -64,18 +65,18 @@ func TestSettings(t *testing.T) {
 		key    string
 		change func(*s3fifo.Config)
 	}{
-		{"small_ratio", func(c *s3fifo.Config) { c.SmallRatio = math.NaN() }},
+		{"NaN", func(c *s3fifo.Config) { c.SmallRatio = math.NaN() }},
 		{"small_ratio", func(c *s3fifo.Config) { c.SmallRatio = 0.95 }},
-		{"ghost_ratio", func(c *s3fifo.Config) { c.GhostRatio = math.Inf(1) }},
+		{"Inf", func(c *s3fifo.Config) { c.GhostRatio = math.Inf(1) }},
 		{"ghost_ratio", func(c *s3fifo.Config) { c.GhostRatio = -1 }},
 		{"promote_reads", func(c *s3fifo.Config) { c.PromoteReads = 0 }},
 		{"promote_reads", func(c *s3fifo.Config) { c.PromoteReads = 4 }},
 	}
 	for _, c := range cases {
 		cfg := s3fifo.DefaultConfig()
-		require.NoError(t, cfg.Validate())
+		require.NoError(t, plugin.Validate(cfg))
 		c.change(cfg)
-		assert.ErrorContains(t, cfg.Validate(), c.key)
+		assert.ErrorContains(t, plugin.Validate(cfg), c.key)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // Config is empty: the hand has nothing to tune.
 type Config = plugin.NoConfig
 
+//go:generate go run ./cmd/mooncake-plugin-evict-sieve --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 

@@ -4,7 +4,6 @@ import (
 	_ "embed" // The manifest is part of the program, so that a host can read it without running it.
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -21,52 +20,31 @@ const (
 
 // Config holds the settings of the tier. Sizes are bytes.
 type Config struct {
-	// Path is an existing folder, below which the tier makes its own. Start fails without one.
-	Path string `json:"path"`
-	// Capacity is the size of the data files together; 0 for 90 % of what is free when the volume
-	// is made. A volume whose setting is 0 keeps its capacity.
-	Capacity uint64 `json:"capacity_bytes"`
-	// IO is IOAuto, IORing or IOPread.
-	IO string `json:"io"`
-	// StagingBytes is the memory through which values are copied.
-	StagingBytes uint64 `json:"staging_bytes"`
-	// MaxInflightOps is how many operations are not yet reaped before Submit accepts no more.
-	MaxInflightOps int `json:"max_inflight_ops"`
-	// OpTimeout bounds an operation without a deadline of its own.
-	OpTimeout plugin.Duration `json:"op_timeout"`
+	Path           string          `json:"path" required:"true" doc:"an existing folder; the files lie in mooncake-tier below it, or in mooncake-tier-1 and so on if other processes use the same path"`
+	Capacity       uint64          `json:"capacity_bytes" range:"0..1PiB" doc:"size of the data files together, at least 1 MiB; 0 for 90 % of what is free when the volume is made"`
+	IO             string          `json:"io" default:"auto" enum:"auto|io_uring|pread" doc:"how files are read and written: auto takes pread where the kernel refuses io_uring"`
+	StagingBytes   uint64          `json:"staging_bytes" default:"64MiB" range:"8MiB..16GiB" doc:"memory on transparent huge pages through which values are copied"`
+	MaxInflightOps int             `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped before Submit accepts no more"`
+	OpTimeout      plugin.Duration `json:"op_timeout" default:"30s" range:"1ms..24h" doc:"limit of an operation without a deadline of its own"`
 }
 
-const (
-	minCapacity = 1 << 20
-	maxCapacity = 1 << 50
-	minStaging  = 8 << 20
-	maxStaging  = 16 << 30
-)
+const minCapacity = 1 << 20
 
 // DefaultConfig returns the defaults. Path has none.
-func DefaultConfig() *Config {
-	return &Config{IO: IOAuto, StagingBytes: 64 << 20, MaxInflightOps: 4096, OpTimeout: plugin.Duration(30 * time.Second)}
-}
+func DefaultConfig() *Config { return plugin.Defaults[Config]() }
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
 	switch {
 	case c.Path != "" && !filepath.IsAbs(c.Path):
 		return fmt.Errorf("path is %q, must be absolute", c.Path)
-	case c.Capacity != 0 && (c.Capacity < minCapacity || c.Capacity > maxCapacity):
-		return fmt.Errorf("capacity_bytes is %d, must be 0 or %d to %d", c.Capacity, minCapacity, int64(maxCapacity))
-	case c.IO != IOAuto && c.IO != IORing && c.IO != IOPread:
-		return fmt.Errorf("io is %q, must be %q, %q or %q", c.IO, IOAuto, IORing, IOPread)
-	case c.StagingBytes < minStaging || c.StagingBytes > maxStaging:
-		return fmt.Errorf("staging_bytes is %d, must be %d to %d", c.StagingBytes, minStaging, int64(maxStaging))
-	case c.MaxInflightOps < 1 || c.MaxInflightOps > 1<<20:
-		return fmt.Errorf("max_inflight_ops is %d, must be 1 to %d", c.MaxInflightOps, 1<<20)
-	case c.OpTimeout < plugin.Duration(time.Millisecond) || c.OpTimeout > plugin.Duration(24*time.Hour):
-		return fmt.Errorf("op_timeout is %s, must be 1ms to 24h", c.OpTimeout)
+	case c.Capacity != 0 && c.Capacity < minCapacity:
+		return fmt.Errorf("capacity_bytes is %d, must be 0 or at least %d", c.Capacity, minCapacity)
 	}
 	return nil
 }
 
+//go:generate go run ./cmd/mooncake-plugin-tier-file --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

@@ -26,7 +26,7 @@ func TestConformanceThroughTheWire(t *testing.T) {
 func small(engine string) tiertest.Option {
 	return tiertest.WithConfig(func(tb conformance.TB) plugin.Config {
 		c := DefaultConfig()
-		c.Path, c.IO, c.Capacity, c.StagingBytes = tb.TempDir(), engine, 16<<20, minStaging
+		c.Path, c.IO, c.Capacity, c.StagingBytes = tb.TempDir(), engine, 16<<20, 8<<20
 		return c
 	})
 }

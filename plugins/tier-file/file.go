@@ -35,7 +35,7 @@ import (
 // Factory returns the factory of tier/file.
 func Factory() tier.Factory {
 	return tier.Define(manifest(), DefaultConfig, func(c *Config) (tier.Tier, error) {
-		if err := c.Validate(); err != nil {
+		if err := plugin.Validate(c); err != nil {
 			return nil, err
 		}
 		return newTier(*c, variant{fileBytes: fileBytes}), nil

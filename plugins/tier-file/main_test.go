@@ -112,7 +112,7 @@ var memory = func() []byte {
 
 func (s setup) config(path string) Config {
 	c := *DefaultConfig()
-	c.Path, c.IO, c.Capacity, c.StagingBytes = path, s.io, 64<<20, minStaging
+	c.Path, c.IO, c.Capacity, c.StagingBytes = path, s.io, 64<<20, 8<<20
 	return c
 }
 

@@ -166,7 +166,7 @@ func TestMany(t *testing.T) {
 		require.Zero(t, r.flight.bytes[0]+r.flight.bytes[1]+r.flight.staged[0]+r.flight.staged[1])
 		require.Equal(t, [3]int64{}, r.flight.queued)
 		require.Zero(t, r.flight.urgent)
-		require.EqualValues(t, minStaging/4096, r.staging.space.Unused())
+		require.EqualValues(t, 8<<20/4096, r.staging.space.Unused())
 	})
 }
 

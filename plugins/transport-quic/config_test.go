@@ -1,12 +1,6 @@
 package quic
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,34 +9,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-func TestManifestMatchesConfig(t *testing.T) {
-	require.True(t, strings.HasPrefix(manifestText, `{"mooncake_plugin_manifest":1`))
-	m, err := plugin.ScanManifest([]byte("\x7fELF" + manifestText))
-	require.NoError(t, err)
-	require.Equal(t, "transport/quic", m.ID.String())
-	var schema struct {
-		Properties map[string]struct{ Default any }
-	}
-	dec := json.NewDecoder(bytes.NewReader(m.ConfigSchema))
-	dec.UseNumber()
-	require.NoError(t, dec.Decode(&schema))
-	v := reflect.ValueOf(*DefaultConfig())
-	fields := slices.DeleteFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool { return f.Anonymous })
-	require.Len(t, schema.Properties, len(fields))
-	for _, f := range fields {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p, ok := schema.Properties[name]
-		require.True(t, ok, "%s is not in the schema", name)
-		if p.Default == nil {
-			require.True(t, v.FieldByIndex(f.Index).IsZero(), name)
-			continue
-		}
-		require.Equal(t, fmt.Sprint(v.FieldByIndex(f.Index).Interface()), fmt.Sprint(p.Default), name)
-	}
-}
-
 func TestConfigRefuses(t *testing.T) {
-	require.NoError(t, DefaultConfig().Validate())
+	require.NoError(t, plugin.Validate(DefaultConfig()))
 	for want, change := range map[string]func(*Config){
 		"cert and key is not":        func(c *Config) { c.CA = "x" },
 		"ca is not":                  func(c *Config) { c.Cert, c.Key = "x", "y" },
@@ -66,7 +34,7 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		change(c)
-		require.ErrorContains(t, c.Validate(), want)
+		require.ErrorContains(t, plugin.Validate(c), want)
 	}
 }
 

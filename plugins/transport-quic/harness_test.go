@@ -55,7 +55,7 @@ func (h *testHost) last() plugin.Health {
 
 func start(t testing.TB, c *Config) (*node, *testHost) {
 	t.Helper()
-	require.NoError(t, c.Validate())
+	require.NoError(t, plugin.Validate(c))
 	n, h := newNode(*c), &testHost{}
 	require.NoError(t, n.Start(context.Background(), h))
 	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })

@@ -35,6 +35,7 @@ func Factory() transport.Factory {
 	})
 }
 
+//go:generate go run ./cmd/mooncake-plugin-transport-quic --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

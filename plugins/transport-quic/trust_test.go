@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/identity"
 	"github.com/mooncake-go/mooncake/plugins/transport-quic/internal/wire"
 	"github.com/mooncake-go/mooncake/sdk/errs"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
@@ -47,7 +48,7 @@ func TestStartSaysWhatIsWrongWithCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := c.config(t)
-			require.NoError(t, cfg.Validate(), "the files are looked at by Start")
+			require.NoError(t, plugin.Validate(cfg), "the files are looked at by Start")
 			err := newNode(*cfg).Start(context.Background(), &testHost{})
 			for _, s := range c.says {
 				require.ErrorContains(t, err, s)

@@ -1,11 +1,6 @@
 package rdma
 
 import (
-	"encoding/json"
-	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +10,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	require.NoError(t, DefaultConfig().Validate())
+	require.NoError(t, plugin.Validate(DefaultConfig()))
 	for want, spoil := range map[string]func(*Config){
 		"ib_port":               func(c *Config) { c.IBPort = 0 },
 		"gid_index":             func(c *Config) { c.GIDIndex = -2 },
@@ -45,39 +40,6 @@ func TestValidate(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		spoil(c)
-		require.ErrorContains(t, c.Validate(), want)
-	}
-}
-
-// TestSchema: the manifest tells each setting, with the default and the bounds that it has.
-func TestSchema(t *testing.T) {
-	var schema struct {
-		Properties map[string]struct {
-			Default any   `json:"default"`
-			Minimum *int  `json:"minimum"`
-			Maximum *int  `json:"maximum"`
-			Enum    []any `json:"enum"`
-		} `json:"properties"`
-	}
-	require.NoError(t, json.Unmarshal(manifest().ConfigSchema, &schema))
-	text, err := json.Marshal(DefaultConfig())
-	require.NoError(t, err)
-	var defaults map[string]any
-	require.NoError(t, json.Unmarshal(text, &defaults))
-	typ := reflect.TypeFor[Config]()
-	fields := slices.DeleteFunc(reflect.VisibleFields(typ), func(f reflect.StructField) bool { return f.Anonymous })
-	require.Len(t, schema.Properties, len(fields))
-	for _, f := range fields {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p, ok := schema.Properties[name]
-		require.True(t, ok, name)
-		require.Equal(t, defaults[name], p.Default, name)
-		tag := f.Tag
-		if p.Minimum != nil && !strings.HasPrefix(name, "port") { // Those are of transportkit.
-			require.Equal(t, tag.Get("range"), fmt.Sprintf("%d to %d", *p.Minimum, *p.Maximum), name)
-		}
-		if p.Enum != nil {
-			require.Equal(t, tag.Get("oneof"), strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Enum), " ", ", "), "[]"), name)
-		}
+		require.ErrorContains(t, plugin.Validate(c), want)
 	}
 }

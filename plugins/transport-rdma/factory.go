@@ -63,6 +63,7 @@ func Factory() transport.Factory {
 	}, plugin.WithCheck(func() error { return check("") }))
 }
 
+//go:generate go run ./cmd/mooncake-plugin-transport-rdma --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

@@ -48,7 +48,7 @@ func within(t testing.TB) context.Context {
 // launch starts a node, which ends with t.
 func launch(t testing.TB, cfg *Config) *node {
 	n := newNode(*cfg)
-	require.NoError(t, cfg.Validate())
+	require.NoError(t, plugin.Validate(cfg))
 	require.NoError(t, n.Start(within(t), &testHost{}))
 	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
 	return n

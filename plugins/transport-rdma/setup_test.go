@@ -25,7 +25,7 @@ import (
 // refuses starts a node that must not start, twice, and returns why.
 func refuses(t *testing.T, cfg *Config) error {
 	n := newNode(*cfg)
-	require.NoError(t, cfg.Validate())
+	require.NoError(t, plugin.Validate(cfg))
 	err := n.Start(within(t), &testHost{})
 	require.Error(t, err)
 	require.Equal(t, errs.ClassLocalDevice, errs.ClassOf(err), "%v", err)

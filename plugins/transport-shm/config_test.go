@@ -1,11 +1,6 @@
 package shm
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,29 +10,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/security"
 )
 
-func TestManifestMatchesConfig(t *testing.T) {
-	require.True(t, strings.HasPrefix(manifestText, `{"mooncake_plugin_manifest":1`))
-	m, err := plugin.ScanManifest([]byte("\x7fELF" + manifestText))
-	require.NoError(t, err)
-	require.Equal(t, "transport/shm", m.ID.String())
-	var schema struct {
-		Properties map[string]struct{ Default any }
-	}
-	dec := json.NewDecoder(bytes.NewReader(m.ConfigSchema))
-	dec.UseNumber()
-	require.NoError(t, dec.Decode(&schema))
-	v := reflect.ValueOf(*DefaultConfig())
-	require.Len(t, schema.Properties, v.NumField())
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("json")
-		p, ok := schema.Properties[name]
-		require.True(t, ok, "%s is not in the schema", name)
-		require.Equal(t, fmt.Sprint(v.Field(i).Interface()), fmt.Sprint(p.Default), name)
-	}
-}
-
 func TestConfigRefuses(t *testing.T) {
-	require.NoError(t, DefaultConfig().Validate())
+	require.NoError(t, plugin.Validate(DefaultConfig()))
 	for want, change := range map[string]func(*Config){
 		`access is "group"`:          func(c *Config) { c.Access = "group" },
 		"workers is -1":              func(c *Config) { c.Workers = -1 },
@@ -54,7 +28,7 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		c := DefaultConfig()
 		change(c)
-		require.ErrorContains(t, c.Validate(), want)
+		require.ErrorContains(t, plugin.Validate(c), want)
 	}
 }
 

@@ -54,7 +54,7 @@ func fresh(t testing.TB, change ...func(*Config)) *node {
 	for _, c := range change {
 		c(cfg)
 	}
-	require.NoError(t, cfg.Validate())
+	require.NoError(t, plugin.Validate(cfg))
 	n := newNode(*cfg)
 	require.NoError(t, n.Start(context.Background(), quiet{}))
 	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })

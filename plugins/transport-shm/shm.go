@@ -41,6 +41,7 @@ func Factory() transport.Factory {
 	}, plugin.WithCheck(func() error { _, err := wire.ThisHost(); return err }))
 }
 
+//go:generate go run ./cmd/mooncake-plugin-transport-shm --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

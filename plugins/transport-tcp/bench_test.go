@@ -67,7 +67,7 @@ func newPairOf(t testing.TB, size int, wrap func(net.Conn) net.Conn, hosts [2]pl
 	for _, c := range change {
 		c(cfg)
 	}
-	require.NoError(t, cfg.Validate())
+	require.NoError(t, plugin.Validate(cfg))
 	r := &pair{server: newNode(*cfg), client: newNode(*cfg), mem: make([]byte, size)}
 	for i, n := range []*node{r.server, r.client} {
 		n.wrap = wrap

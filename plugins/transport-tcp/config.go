@@ -1,10 +1,8 @@
 package tcp
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/mooncake-go/mooncake/plugins/transport-tcp/internal/frame"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/x/transportkit"
 )
@@ -12,78 +10,44 @@ import (
 // Config holds the settings of the TCP transport. Sizes are bytes.
 type Config struct {
 	transportkit.Addresses
-	// ConnectionsPerPeer bounds the pool of each path. Connections are made as they are needed.
-	ConnectionsPerPeer int `json:"connections_per_peer"`
+	ConnectionsPerPeer int `json:"connections_per_peer" default:"4" range:"1..64" doc:"most connections of one path; they are made as they are needed"`
 	// ConnectionsFar is what takes the place of ConnectionsPerPeer, where it is more, for a peer
 	// with round trips of 5 ms or more, while its link is not full. With TLS it takes that place for
 	// every peer, but for one connection at most for every two processors: records are sealed and
 	// opened by the goroutines of their connection.
-	ConnectionsFar int `json:"connections_far"`
-	// MaxConnections bounds the accepted connections, MaxConnectionsPerPeer those of one peer.
-	MaxConnections        int `json:"max_connections"`
-	MaxConnectionsPerPeer int `json:"max_connections_per_peer"`
-	// SliceBytes is the size of the chunks that an operation is moved in.
-	SliceBytes int `json:"slice_bytes"`
+	ConnectionsFar        int `json:"connections_far" default:"16" range:"1..64" doc:"connections to a peer with round trips of 5 ms or more, while its link is not full; with TLS to any peer, at most one for every two processors"`
+	MaxConnections        int `json:"max_connections" default:"4096" range:"1..65536" doc:"accepted connections in all"`
+	MaxConnectionsPerPeer int `json:"max_connections_per_peer" default:"64" range:"1..65536" doc:"accepted connections of one peer"`
+	SliceBytes            int `json:"slice_bytes" default:"1MiB" range:"4KiB..64MiB" doc:"an operation is moved in pieces of this size"`
 	// MaxInflightBytes and MaxInflightOps are how much a path accepts before Submit returns a short
 	// count. An operation larger than MaxInflightBytes is accepted alone.
-	MaxInflightBytes int64 `json:"max_inflight_bytes"`
-	MaxInflightOps   int   `json:"max_inflight_ops"`
+	MaxInflightBytes int64 `json:"max_inflight_bytes" default:"64MiB" range:"4KiB..1PiB" doc:"bytes in flight on one path before Submit accepts no more"`
+	MaxInflightOps   int   `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
 	// OpTimeout bounds an operation without a deadline of its own, and how long this side works on
 	// one request of a peer, beside a second for each 8 KiB of it.
-	OpTimeout plugin.Duration `json:"op_timeout"`
-	// DialTimeout bounds one attempt to connect, hello included; the addresses of the peer share
-	// it. It is also how long operations wait for a peer that cannot be reached.
-	DialTimeout plugin.Duration `json:"dial_timeout"`
-	// HandshakeTimeout bounds how long an accepted connection may take to say hello.
-	HandshakeTimeout plugin.Duration `json:"handshake_timeout"`
-	// StallTimeout closes a connection that has work and makes no progress for so long.
-	StallTimeout plugin.Duration `json:"stall_timeout"`
-	// IdleTimeout closes a connection that has had no work for so long.
-	IdleTimeout plugin.Duration `json:"idle_timeout"`
-	// SendBuffer and ReceiveBuffer size the sockets; 0 leaves it to the kernel, but for the send
-	// buffer between processes of one machine, which is 512 KiB then.
-	SendBuffer    int `json:"send_buffer"`
-	ReceiveBuffer int `json:"receive_buffer"`
+	OpTimeout        plugin.Duration `json:"op_timeout" default:"30s" range:"1ms..24h" doc:"limit of an operation without a deadline of its own"`
+	DialTimeout      plugin.Duration `json:"dial_timeout" default:"3s" range:"1ms..24h" doc:"limit of one attempt to connect, hello included, and of waiting for a peer that cannot be reached"`
+	HandshakeTimeout plugin.Duration `json:"handshake_timeout" default:"5s" range:"1ms..24h" doc:"limit for an accepted connection to say hello"`
+	StallTimeout     plugin.Duration `json:"stall_timeout" default:"10s" range:"1ms..24h" doc:"a connection with work and no progress for this long is closed"`
+	IdleTimeout      plugin.Duration `json:"idle_timeout" default:"5m" range:"1ms..24h" doc:"a connection without work for this long is closed"`
+	SendBuffer       int             `json:"send_buffer" range:"0..1GiB" doc:"socket send buffer in bytes; 0 for the kernel's own choice, and 512 KiB between processes of one machine"`
+	ReceiveBuffer    int             `json:"receive_buffer" range:"0..1GiB" doc:"socket receive buffer in bytes; 0 for the kernel's own choice"`
 	// Upstream serves and dials nodes of kvcache-ai/Mooncake too. Their protocol knows no keys:
 	// any process that reaches the port may use every region that is open to peers. nil is true where
 	// the security mode of the process is off, and false otherwise.
-	Upstream *bool `json:"upstream"`
-	// UpstreamProto is the version to speak to such a node: 1, or 0 or 2 for the one that it
-	// publishes.
-	UpstreamProto int `json:"upstream_proto"`
-	// UpstreamStatusTimeout bounds how long such a node may take to answer, counted from when the
-	// request is out, and to go on with its answer.
-	UpstreamStatusTimeout plugin.Duration `json:"upstream_status_timeout"`
-	// MaxUpstreamConnections bounds the accepted connections of such nodes, within MaxConnections.
-	MaxUpstreamConnections int `json:"max_upstream_connections"`
+	Upstream               *bool           `json:"upstream" doc:"true unless security.mode is set: serve and dial nodes of kvcache-ai/Mooncake too; their protocol has no keys: any client that reaches the port may use every region that is open to peers"`
+	UpstreamProto          int             `json:"upstream_proto" range:"0..2" doc:"version to speak to such nodes: 0 or 2 for what they publish, 1 for version 1"`
+	UpstreamStatusTimeout  plugin.Duration `json:"upstream_status_timeout" default:"30s" range:"1ms..24h" doc:"limit for such a node to answer a request that is out"`
+	MaxUpstreamConnections int             `json:"max_upstream_connections" default:"1024" range:"1..65536" doc:"accepted connections of such nodes, within max_connections"`
 	// BusyPoll is how long a wait for a peer that owes something polls for its bytes before it
 	// sleeps, see package busypoll; 0 for what is usual in the process, 200 us, below 0 to sleep at
 	// once.
-	BusyPoll plugin.Duration `json:"busy_poll,omitempty"`
-	// Checksum asks for a CRC32C of each payload. It is used where either side asks.
-	Checksum bool `json:"checksum"`
+	BusyPoll plugin.Duration `json:"busy_poll,omitempty" range:"..10ms" doc:"how long a wait for a peer that owes something looks for its bytes before it sleeps; 0s for the net.busy_poll of the process, 200us, below 0 to sleep at once"`
+	Checksum bool            `json:"checksum" doc:"CRC32C for every payload; used where either side asks for it"`
 }
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() *Config {
-	return &Config{
-		ConnectionsPerPeer:    4,
-		ConnectionsFar:        16,
-		MaxConnections:        4096,
-		MaxConnectionsPerPeer: 64,
-		SliceBytes:            1 << 20,
-		MaxInflightBytes:      64 << 20,
-		MaxInflightOps:        4096,
-		OpTimeout:             plugin.Duration(30 * time.Second),
-		DialTimeout:           plugin.Duration(3 * time.Second),
-		HandshakeTimeout:      plugin.Duration(5 * time.Second),
-		StallTimeout:          plugin.Duration(10 * time.Second),
-		IdleTimeout:           plugin.Duration(5 * time.Minute),
-
-		UpstreamStatusTimeout:  plugin.Duration(30 * time.Second),
-		MaxUpstreamConnections: 1024,
-	}
-}
+func DefaultConfig() *Config { return plugin.Defaults[Config]() }
 
 // settings is a Config with its durations in the form that the rest of the package uses.
 type settings struct {
@@ -122,33 +86,4 @@ func (s *settings) due(n int) time.Time {
 }
 
 // Validate implements plugin.Config.
-func (c *Config) Validate() error {
-	err := transportkit.CheckBounds([]transportkit.Bound{
-		{Name: "connections_per_peer", Value: int64(c.ConnectionsPerPeer), Low: 1, High: 64},
-		{Name: "connections_far", Value: int64(c.ConnectionsFar), Low: 1, High: 64},
-		{Name: "max_connections", Value: int64(c.MaxConnections), Low: 1, High: 65536},
-		{Name: "max_connections_per_peer", Value: int64(c.MaxConnectionsPerPeer), Low: 1, High: 65536},
-		{Name: "slice_bytes", Value: int64(c.SliceBytes), Low: frame.MinSlice, High: frame.MaxSlice},
-		{Name: "max_inflight_bytes", Value: c.MaxInflightBytes, Low: frame.MinSlice, High: 1 << 50},
-		{Name: "max_inflight_ops", Value: int64(c.MaxInflightOps), Low: 1, High: 1 << 20},
-		{Name: "send_buffer", Value: int64(c.SendBuffer), High: 1 << 30},
-		{Name: "receive_buffer", Value: int64(c.ReceiveBuffer), High: 1 << 30},
-		{Name: "upstream_proto", Value: int64(c.UpstreamProto), High: 2},
-		{Name: "max_upstream_connections", Value: int64(c.MaxUpstreamConnections), Low: 1, High: 65536},
-	}...)
-	if err != nil {
-		return err
-	}
-	err = transportkit.CheckTimeouts([]transportkit.Timeout{
-		{Name: "op_timeout", Value: c.OpTimeout}, {Name: "dial_timeout", Value: c.DialTimeout},
-		{Name: "handshake_timeout", Value: c.HandshakeTimeout}, {Name: "stall_timeout", Value: c.StallTimeout},
-		{Name: "idle_timeout", Value: c.IdleTimeout}, {Name: "upstream_status_timeout", Value: c.UpstreamStatusTimeout},
-	}...)
-	if err != nil {
-		return err
-	}
-	if c.BusyPoll > plugin.Duration(10*time.Millisecond) {
-		return fmt.Errorf("busy_poll is %s, must be at most 10ms", c.BusyPoll)
-	}
-	return c.Addresses.Validate()
-}
+func (c *Config) Validate() error { return c.Addresses.Validate() }

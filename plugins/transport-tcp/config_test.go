@@ -1,15 +1,10 @@
 package tcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
-	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,34 +13,8 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
-func TestManifestMatchesConfig(t *testing.T) {
-	require.True(t, strings.HasPrefix(manifestText, `{"mooncake_plugin_manifest":1`))
-	m, err := plugin.ScanManifest([]byte("\x7fELF" + manifestText))
-	require.NoError(t, err)
-	require.Equal(t, "transport/tcp", m.ID.String())
-	var schema struct {
-		Properties map[string]struct{ Default any }
-	}
-	dec := json.NewDecoder(bytes.NewReader(m.ConfigSchema))
-	dec.UseNumber()
-	require.NoError(t, dec.Decode(&schema))
-	v := reflect.ValueOf(*DefaultConfig())
-	fields := slices.DeleteFunc(reflect.VisibleFields(v.Type()), func(f reflect.StructField) bool { return f.Anonymous })
-	require.Len(t, schema.Properties, len(fields))
-	for _, f := range fields {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p, ok := schema.Properties[name]
-		require.True(t, ok, "%s is not in the schema", name)
-		if p.Default == nil {
-			require.True(t, v.FieldByIndex(f.Index).IsZero(), name)
-			continue
-		}
-		require.Equal(t, fmt.Sprint(v.FieldByIndex(f.Index).Interface()), fmt.Sprint(p.Default), name)
-	}
-}
-
 func TestConfigRefuses(t *testing.T) {
-	require.NoError(t, DefaultConfig().Validate())
+	require.NoError(t, plugin.Validate(DefaultConfig()))
 	for want, change := range map[string]func(*Config){
 		"port is 65536":                 func(c *Config) { c.Port = 65536 },
 		"port is -1":                    func(c *Config) { c.Port = -1 },
@@ -67,14 +36,14 @@ func TestConfigRefuses(t *testing.T) {
 		"idle_timeout is 0s":            func(c *Config) { c.IdleTimeout = 0 },
 		"send_buffer is -1":             func(c *Config) { c.SendBuffer = -1 },
 		"receive_buffer is -1":          func(c *Config) { c.ReceiveBuffer = -1 },
-		"advertise has 9 addresses":     func(c *Config) { c.Advertise = make([]string, 9) },
+		"advertise has 9 items":         func(c *Config) { c.Advertise = make([]string, 9) },
 		`advertise ""`:                  func(c *Config) { c.Advertise = []string{""} },
 		`advertise "a b"`:               func(c *Config) { c.Advertise = []string{"a b"} },
 		`advertise "h:99999"`:           func(c *Config) { c.Advertise = []string{"h:99999"} },
 	} {
 		c := DefaultConfig()
 		change(c)
-		require.ErrorContains(t, c.Validate(), want)
+		require.ErrorContains(t, plugin.Validate(c), want)
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+//go:generate go run ./cmd/mooncake-plugin-transport-tcp --manifest manifest.json
 //go:embed manifest.json
 var manifestText string
 

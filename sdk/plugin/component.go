@@ -2,25 +2,12 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
 	"github.com/mooncake-go/mooncake/sdk/internal/seal"
 )
-
-// Config is the decoded configuration of a plugin: a pointer to a struct with `json`
-// tags. A type without settings is NoConfig.
-type Config interface {
-	// Validate reports the first setting that cannot work, naming it, its value and what
-	// is allowed. It has no side effects.
-	Validate() error
-}
-
-// NoConfig is the configuration of a plugin that has no settings.
-type NoConfig struct{}
-
-// Validate accepts.
-func (*NoConfig) Validate() error { return nil }
 
 // Host is what a plugin gets from the program it runs in. It is valid from Start until
 // Stop returns, and safe for concurrent use.
@@ -72,6 +59,9 @@ type Factory interface {
 	Manifest() Manifest
 	// DefaultConfig returns a new Config holding the defaults.
 	DefaultConfig() Config
+	// Settings returns the JSON Schema of the settings that the program accepts: SchemaOf the defaults. The one in the
+	// manifest is for hosts that do not run the program.
+	Settings() (json.RawMessage, error)
 	// Check returns an error if the plugin cannot be used on this machine. It is quick and leaves
 	// nothing behind.
 	Check() error
@@ -106,6 +96,9 @@ func NewBase(_ seal.Token, kind string, m Manifest, config func() Config, opts .
 		o(&b)
 	}
 	b.invalid = m.Validate()
+	if _, described := config().(Described); len(m.ConfigSchema) == 0 && !described && b.invalid == nil {
+		b.manifest.ConfigSchema, b.invalid = SchemaOf(config()) // A manifest in the code, or of a plugin without settings.
+	}
 	if b.invalid == nil && m.Kind != kind {
 		b.invalid = fmt.Errorf("%s: the manifest is of a plugin of kind %s, and it is defined as one of kind %s", m.ID, m.Kind, kind)
 	}
@@ -117,6 +110,9 @@ func (b Base) Manifest() Manifest { return b.manifest }
 
 // DefaultConfig implements Factory.
 func (b Base) DefaultConfig() Config { return b.config() }
+
+// Settings implements Factory.
+func (b Base) Settings() (json.RawMessage, error) { return SchemaOf(b.config()) }
 
 // Check implements Factory.
 func (b Base) Check() error {

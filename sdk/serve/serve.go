@@ -77,9 +77,10 @@ Try --help for what it can tell about itself.
 const help = `%s is a plugin of Mooncake, %s %s: %s.
 
 Usage:
-  %[1]s --manifest   print the manifest as JSON
-  %[1]s --version    print the version
-  %[1]s --help       print this text
+  %[1]s --manifest        print the manifest as JSON
+  %[1]s --manifest FILE   write the settings of the program into a manifest file
+  %[1]s --version         print the version
+  %[1]s --help            print this text
 
 mooncake starts it from a plugin folder (plugins.dirs, --plugin-dir).
 `
@@ -90,7 +91,9 @@ func (p program) answer(f plugin.Factory, args []string) int {
 	name := filepath.Base(p.args[0])
 	switch {
 	case len(args) == 1 && args[0] == "--manifest":
-		return p.print(manifest(m))
+		return p.print(manifest(f))
+	case len(args) == 2 && args[0] == "--manifest":
+		return p.print("", rewrite(f, args[1]))
 	case len(args) == 1 && args[0] == "--version":
 		return p.print(fmt.Sprintf("%s %s (contract %v)\n", m.ID, m.Version, m.API), nil)
 	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
@@ -100,9 +103,36 @@ func (p program) answer(f plugin.Factory, args []string) int {
 	return ExitUsage
 }
 
-func manifest(m plugin.Manifest) (string, error) {
+// manifest returns the manifest with the settings that the program accepts.
+func manifest(f plugin.Factory) (string, error) {
+	m := f.Manifest()
+	schema, err := f.Settings()
+	if err != nil {
+		return "", err
+	}
+	m.ConfigSchema = schema
 	text, err := json.MarshalIndent(m, "", "  ")
 	return string(text) + "\n", err
+}
+
+// rewrite brings the settings in a manifest file up to date. An unchanged file is not written.
+func rewrite(f plugin.Factory, file string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	schema, err := f.Settings()
+	if err != nil {
+		return err
+	}
+	text, err := plugin.RewriteManifest(string(old), schema)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if text == string(old) {
+		return nil
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
 func (p program) print(text string, err error) int {

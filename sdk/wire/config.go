@@ -21,7 +21,14 @@ func DecodeConfig(f plugin.Factory, settings []byte) (plugin.Config, error) {
 		return nil, errs.New(errs.InvalidParams, op, "%d bytes of settings, at most %d are allowed", len(settings), MaxConfig)
 	}
 	if len(bytes.TrimSpace(settings)) > 0 {
-		if err := decodeOver(cfg, settings); err != nil {
+		schema, err := f.Settings()
+		if err == nil {
+			err = plugin.CheckSettings(schema, settings)
+		}
+		if err == nil {
+			err = decodeOver(cfg, settings)
+		}
+		if err != nil {
 			return nil, errs.Wrap(errs.InvalidParams, op, err)
 		}
 	}
@@ -32,13 +39,6 @@ func DecodeConfig(f plugin.Factory, settings []byte) (plugin.Config, error) {
 }
 
 func decodeOver(cfg plugin.Config, settings []byte) error {
-	var tree map[string]any
-	if err := json.Unmarshal(settings, &tree); err != nil {
-		return errors.New("the settings are not a JSON object: " + err.Error())
-	}
-	if err := unknownKey(cfg, tree); err != nil {
-		return err
-	}
 	dec := json.NewDecoder(bytes.NewReader(settings))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(cfg)

@@ -65,11 +65,11 @@ func TestDecodeConfigRefusals(t *testing.T) {
 		`{"names":{"a":{"w":1}}}`:         `unknown setting "names.a.w": the settings here are weight`,
 		`{"list":[{},{"weigth":1}]}`:      `unknown setting "list[1].weigth": did you mean "weight"?`,
 		`{"quite_something_else":1}`:      `the settings here are inner, list, names, shards`,
-		`{"shards":"four"}`:               `setting shards is a JSON string, want int`,
+		`{"shards":"four"}`:               `shards is "four", must be a whole number`,
 		`{"shards":0}`:                    `shards must be at least 1`,
 		`[1]`:                             `not a JSON object`,
 		`{"shards":1} x`:                  `not a JSON object`,
-		`{"inner":3}`:                     `setting inner is a JSON number`,
+		`{"inner":3}`:                     `inner is 3, must be an object with settings`,
 		strings.Repeat(" ", 1<<20) + `{}`: `at most 1048576 are allowed`,
 	} {
 		_, err := DecodeConfig(f, []byte(in))

@@ -58,7 +58,7 @@ type Service struct {
 type Client interface {
 	plugin.Component
 	// Describe asks for the manifest and validates it.
-	Describe(ctx context.Context) (plugin.Manifest, error)
+	Describe(ctx context.Context) (Description, error)
 	// Configure creates the object with settings, a JSON object or nothing, for a contract
 	// version that both sides support.
 	Configure(ctx context.Context, api uint, settings []byte) error

@@ -27,19 +27,27 @@ func NewLifecycle(conn grpc.ClientConnInterface, id plugin.ID) *Lifecycle {
 	return &Lifecycle{id: id.String(), rpc: pluginv1.NewLifecycleServiceClient(conn)}
 }
 
-// Describe asks the other side for its manifest and validates it.
-func (l *Lifecycle) Describe(ctx context.Context) (plugin.Manifest, error) {
+// Description is what a program says of itself.
+type Description struct {
+	plugin.Manifest
+	// Settings is the JSON Schema of the settings that the program accepts; nil if it does not tell, as one that was
+	// built with an early sdk.
+	Settings json.RawMessage
+}
+
+// Describe asks the other side what it is, and validates its manifest.
+func (l *Lifecycle) Describe(ctx context.Context) (Description, error) {
 	ctx, cancel := Bound(ctx)
 	defer cancel()
 	r, err := l.rpc.Describe(ctx, &pluginv1.DescribeRequest{})
 	if err != nil {
-		return plugin.Manifest{}, Lost(ctx, l.id+": describe", err)
+		return Description{}, Lost(ctx, l.id+": describe", err)
 	}
-	var m plugin.Manifest
-	if err := json.Unmarshal(r.GetManifestJson(), &m); err != nil {
-		return plugin.Manifest{}, errs.Wrap(errs.InvalidParams, l.id+": describe", err)
+	d := Description{Settings: r.GetSettingsJson()}
+	if err := json.Unmarshal(r.GetManifestJson(), &d.Manifest); err != nil {
+		return Description{}, errs.Wrap(errs.InvalidParams, l.id+": describe", err)
 	}
-	return m, errs.Wrap(errs.InvalidParams, l.id+": describe", m.Validate())
+	return d, errs.Wrap(errs.InvalidParams, l.id+": describe", d.Validate())
 }
 
 // Configure creates the object with settings, a JSON object or nothing, for a contract

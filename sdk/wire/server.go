@@ -32,6 +32,7 @@ type Server struct {
 	kind     Descriptor
 	factory  plugin.Factory
 	manifest []byte
+	settings []byte // the schema of what the factory accepts
 	host     *serverHost
 	service  Service
 
@@ -50,10 +51,14 @@ func NewServer(k Descriptor, f plugin.Factory, o ServerOptions) (*Server, error)
 	if err != nil {
 		return nil, errs.Wrap(errs.InvalidParams, "serve "+id.String()+": manifest", err)
 	}
+	settings, err := f.Settings()
+	if err != nil {
+		return nil, errs.Wrap(errs.InvalidParams, "serve "+id.String()+": settings", err)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{kind: k, factory: f, manifest: manifest, host: newServerHost(o.Logger)}
+	s := &Server{kind: k, factory: f, manifest: manifest, settings: settings, host: newServerHost(o.Logger)}
 	s.service = k.serve(s, o)
 	return s, nil
 }
@@ -97,7 +102,7 @@ func (s *Server) stop(ctx context.Context, object plugin.Component) error {
 
 // Describe implements LifecycleService.
 func (s *Server) Describe(context.Context, *pluginv1.DescribeRequest) (*pluginv1.DescribeResponse, error) {
-	return &pluginv1.DescribeResponse{ManifestJson: s.manifest}, nil
+	return &pluginv1.DescribeResponse{ManifestJson: s.manifest, SettingsJson: s.settings}, nil
 }
 
 // Configure implements LifecycleService. A refused configuration may be followed by

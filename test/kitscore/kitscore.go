@@ -8,16 +8,13 @@
 package kitscore
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
 
 // Bug is one fault of a plugin that is otherwise correct.
 type Bug struct {
-	// Name is the value of the setting "bug" that turns it on. It is unique in its kind.
+	// Name is the value of BugEnv that turns it on. It is unique in its kind.
 	Name string
 	// Wrong says in a sentence what the plugin does wrong.
 	Wrong string
@@ -39,7 +36,7 @@ type Kind struct {
 	ID plugin.ID
 	// Package is the import path of the program.
 	Package string
-	// Settings are those with which the program runs, without "bug".
+	// Settings are those with which the program runs.
 	Settings map[string]any
 	// Folder is the setting that gets a folder of its own in each run, empty for none.
 	Folder string
@@ -49,16 +46,5 @@ type Kind struct {
 	Suite func(bug string) conformance.Suite
 }
 
-// Settings is embedded into the settings of a plugin with bugs.
-type Settings struct {
-	// Bug is the name of the bug, empty for none.
-	Bug string `json:"bug"`
-}
-
-// Check returns an error if there is no such bug.
-func (s Settings) Check(bugs []Bug) error {
-	if s.Bug == "" || slices.ContainsFunc(bugs, func(b Bug) bool { return b.Name == s.Bug }) {
-		return nil
-	}
-	return fmt.Errorf("bug is %q: there is no such bug", s.Bug)
-}
+// BugEnv names the variable with the bug of a program. It is no setting, so that the settings are those of the manifest.
+const BugEnv = "MOONCAKE_KITSCORE_BUG"

@@ -70,8 +70,8 @@ func (r Run) Here(ctx context.Context, kinds []Kind) (conformance.Report, error)
 	for name, value := range k.Settings {
 		settings[name] = value
 	}
-	if r.Bug != "" {
-		settings["bug"] = r.Bug
+	if err := os.Setenv(BugEnv, r.Bug); err != nil {
+		return conformance.Report{}, err
 	}
 	if k.Folder != "" {
 		folder, err := os.MkdirTemp(r.Dir, "run")
@@ -80,7 +80,7 @@ func (r Run) Here(ctx context.Context, kinds []Kind) (conformance.Report, error)
 		}
 		settings[k.Folder] = folder
 	}
-	spec := pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings}
+	spec := pluginhost.Spec{Mode: pluginhost.ModeSubprocess, Config: settings, Env: []string{BugEnv}}
 	return conform.Run(ctx, catalog, k.ID, spec, conform.Options{Options: o})
 }
 

@@ -4,9 +4,8 @@ package conform
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -87,12 +86,19 @@ func (s *subject) entry() pluginhost.Entry {
 }
 
 // settings stands for the plugin's own configuration, which the plugin's process checks.
-type settings struct{ values map[string]any }
+type settings struct{ of *subject }
 
 // Validate implements plugin.Config.
 func (*settings) Validate() error { return nil }
 
-func (s *subject) defaults() *settings { return &settings{s.spec.Config} }
+// SettingsSchema implements plugin.Described: the plugin's process has the settings.
+func (c *settings) SettingsSchema() (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	defer cancel()
+	return c.of.catalog.Accepted(ctx, c.of.id, c.of.spec)
+}
+
+func (s *subject) defaults() *settings { return &settings{s} }
 
 func (s *subject) suite() (conformance.Suite, error) {
 	suites := map[string]func() conformance.Suite{ // A line for each kind.
@@ -151,35 +157,12 @@ func (s *subject) transport() conformance.Suite {
 	}), opts...)
 }
 
-// accepts opens and starts the plugin with settings over those of the subject. A start that fails for another reason
-// than its settings accepts them.
-func (s *subject) accepts(settings map[string]any) error {
-	spec := s.spec
-	spec.Config = maps.Clone(spec.Config)
-	if spec.Config == nil {
-		spec.Config = map[string]any{}
-	}
-	maps.Copy(spec.Config, settings)
-	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+// accepts tries settings over those of the subject.
+func (s *subject) accepts(all ...map[string]any) []error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(len(all)+1)*goneTimeout)
 	defer cancel()
-	c, err := s.catalog.Open(ctx, s.id, spec, s.bounds)
-	if err == nil {
-		err = c.Start(ctx, discard{})
-		if stop := c.Stop(ctx); stop != nil {
-			return stop
-		}
-	}
-	if errs.CodeOf(err) != errs.InvalidParams {
-		return nil
-	}
-	return err
+	return s.catalog.TrySettings(ctx, s.id, s.spec, s.bounds, all...)
 }
-
-// discard is the host of a plugin whose settings are tried.
-type discard struct{}
-
-func (discard) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
-func (discard) Report(plugin.Health) {}
 
 // tier makes the suite of a tier. Its volume must be empty.
 func (s *subject) tier() conformance.Suite {

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -79,13 +80,13 @@ type Options struct {
 
 // Process is a running plugin program. Safe for concurrent use.
 type Process struct {
-	child    *child
-	host     *goplugin.Client
-	client   wire.Client
-	manifest plugin.Manifest
-	api      uint
-	secure   *tls.Config
-	data     *shm.Conn // for descriptors, nil for kinds that pass none
+	child  *child
+	host   *goplugin.Client
+	client wire.Client
+	about  wire.Description
+	api    uint
+	secure *tls.Config
+	data   *shm.Conn // for descriptors, nil for kinds that pass none
 
 	closing sync.Once
 	closed  chan struct{}
@@ -207,15 +208,15 @@ func (p *Process) connect(ctx context.Context, o Options) error {
 		return fmt.Errorf("the program dispensed a %T", raw)
 	}
 	p.client = client
-	if p.manifest, err = client.Describe(ctx); err != nil {
+	if p.about, err = client.Describe(ctx); err != nil {
 		return err
 	}
-	if p.manifest.ID != o.ID {
-		return errs.New(errs.InvalidParams, "", "the program says that it is %s", p.manifest.ID)
+	if p.about.ID != o.ID {
+		return errs.New(errs.InvalidParams, "", "the program says that it is %s", p.about.ID)
 	}
 	p.api = uint(p.host.NegotiatedVersion())
-	if !slices.Contains(p.manifest.API, p.api) {
-		return errs.New(errs.InvalidVersion, "", "the handshake chose contract version %d, but the program's manifest names %v", p.api, p.manifest.API)
+	if !slices.Contains(p.about.API, p.api) {
+		return errs.New(errs.InvalidVersion, "", "the handshake chose contract version %d, but the program's manifest names %v", p.api, p.about.API)
 	}
 	return nil
 }
@@ -268,7 +269,10 @@ func firstLine(text string) string {
 func (p *Process) Client() wire.Client { return p.client }
 
 // Manifest returns what the program says of itself.
-func (p *Process) Manifest() plugin.Manifest { return p.manifest }
+func (p *Process) Manifest() plugin.Manifest { return p.about.Manifest }
+
+// Settings returns the JSON Schema of the settings that the program accepts, nil if it does not tell.
+func (p *Process) Settings() json.RawMessage { return p.about.Settings }
 
 // API returns the contract version that both sides use.
 func (p *Process) API() uint { return p.api }

@@ -65,6 +65,7 @@ var faults = map[string][]string{
 	"a given up call spoils it":       {"contexts that have ended"},
 	"replay is forgotten":             {"a killed process"},
 	"the tenth full batch is refused": {"throughput"},
+	"a setting in the manifest only":  {"manifest and program"},
 	"no version in common":            {"manifest"},
 	"it does not start":               {"start and stop"},
 	"any configuration will do":       {"configuration"},
@@ -284,6 +285,9 @@ func factory(fault string) alloc.Factory {
 	}
 	if fault == "no version in common" {
 		m.API = []uint{99}
+	}
+	if fault == "a setting in the manifest only" {
+		m.ConfigSchema = []byte(`{"properties":{"gone":{"type":"integer"}}}`)
 	}
 	f := alloc.Define(m, func() *plugin.NoConfig { return new(plugin.NoConfig) }, func(*plugin.NoConfig) (alloc.Allocator, error) {
 		return &simple{fault: fault, spaces: map[alloc.SpaceID]*simpleSpace{}}, nil

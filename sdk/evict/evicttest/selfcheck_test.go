@@ -64,6 +64,7 @@ var faults = map[string][]string{
 	"a given up call spoils it":      {"contexts that have ended"},
 	"replay is forgotten":            {"a killed process"},
 	"the hundredth batch is refused": {"throughput"},
+	"a setting in the manifest only": {"manifest and program"},
 	"no version in common":           {"manifest"},
 	"it does not start":              {"start and stop"},
 	"any configuration will do":      {"configuration"},
@@ -226,6 +227,9 @@ func factory(fault string) evict.Factory {
 	}
 	if fault == "no version in common" {
 		m.API = []uint{99}
+	}
+	if fault == "a setting in the manifest only" {
+		m.ConfigSchema = []byte(`{"properties":{"gone":{"type":"integer"}}}`)
 	}
 	var shared *atomic.Pointer[simple]
 	if fault == "policies share" {

@@ -73,8 +73,9 @@ func Component[C plugin.Component](f plugin.Factory, kind string, api []uint, cr
 			assert.NoError(t, err)
 			assert.Equal(t, m, f.Manifest(), "the manifest always says the same")
 		}},
+		{Name: ProgramCheck, Rule: ProgramRule, Run: func(t conformance.T) { Program(t, f) }},
 		{Name: "configuration", Rule: "The defaults are valid and fresh on every call, and New refuses a configuration that is not its own.", Run: func(t conformance.T) {
-			require.NoError(t, f.DefaultConfig().Validate(), "the defaults are valid")
+			require.NoError(t, plugin.Validate(f.DefaultConfig()), "the defaults are valid")
 			assert.Equal(t, f.DefaultConfig(), f.DefaultConfig())
 			_, err := create(&otherConfig{})
 			assert.Error(t, err, "New refuses the configuration of another plugin")

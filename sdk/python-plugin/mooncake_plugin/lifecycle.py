@@ -65,7 +65,10 @@ class Lifecycle:
             await self.kind.stop(self._component, seconds)
 
     async def Describe(self, request, context):
-        return wire.DescribeResponse(manifest_json=json.dumps(self._plugin.manifest).encode())
+        return wire.DescribeResponse(
+            manifest_json=json.dumps(self._plugin.manifest).encode(),
+            settings_json=json.dumps(self._plugin.accepts).encode(),
+        )
 
     async def Configure(self, request, context):
         async with answering(self._log, context):

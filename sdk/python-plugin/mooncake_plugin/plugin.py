@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import json
 from collections.abc import Callable
 from typing import Any
 
 from .lifecycle import Kind
-from .settings import decode
+from .settings import decode, schema
 
 # A kind is imported only if it is used: tier needs a library that the others do not.
 _KINDS = {"evict": (".evict", "Evict"), "alloc": (".alloc", "Alloc"), "tier": (".tierservice", "Tier")}
@@ -31,21 +30,22 @@ class Plugin:
         if not self.api:
             names = self.manifest["api"]
             raise ValueError(f"the manifest names contract versions {names}, this package speaks {self.kind.api}")
+        self.accepts = schema(config)
+        """The JSON Schema of the settings that the program accepts, for the host."""
         self._compare()
 
     def _compare(self) -> None:
         """Compare the schema of the manifest with the dataclass."""
-        schema = self.manifest.get("config_schema", {}).get("properties", {})
-        defaults = config_defaults(self._config)
-        for name in sorted(schema.keys() | defaults.keys()):
-            if name not in defaults or name not in schema:
-                where = "the manifest" if name in schema else self._config.__name__
+        said = self.manifest.get("config_schema", {}).get("properties", {})
+        ours = self.accepts["properties"]
+        for name in sorted(said.keys() | ours.keys()):
+            if name not in ours or name not in said:
+                where = "the manifest" if name in said else self._config.__name__
                 raise ValueError(f'{self.id}: only {where} has the setting "{name}"')
-            if "default" in schema[name] and schema[name]["default"] != defaults[name]:
-                said = schema[name]["default"]
-                raise ValueError(
-                    f'{self.id}: the default of "{name}" is {defaults[name]!r}, the manifest says {said!r}'
-                )
+            for key in ("default", "minimum", "maximum", "enum"):
+                a, b = ours[name].get(key), said[name].get(key)
+                if a is not None and (key != "default" or b is not None) and a != b:
+                    raise ValueError(f'{self.id}: the {key} of "{name}" is {a!r}, the manifest says {b!r}')
 
     @property
     def id(self) -> str:
@@ -65,9 +65,3 @@ class Plugin:
     def create(self, settings: bytes) -> Any:
         """Make the object from the settings of a user: a JSON object, or nothing."""
         return self._create(decode(self._config, settings, self.id))
-
-
-def config_defaults(config: type) -> dict[str, Any]:
-    """The settings of a dataclass with their defaults."""
-    made = config()
-    return {f.name: getattr(made, f.name) for f in dataclasses.fields(made)}

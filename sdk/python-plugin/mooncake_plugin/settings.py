@@ -15,6 +15,33 @@ MAX_BYTES = 1 << 20
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def schema(config: type) -> dict[str, Any]:
+    """The JSON Schema of the settings that `decode` accepts, for the host. The metadata of a field has further
+    keywords, such as `field(default=4, metadata={"minimum": 1, "maximum": 64})`; `decode` refuses what is
+    beyond minimum and maximum and what is not in enum."""
+    defaults = config()
+    properties = {}
+    for f in dataclasses.fields(config):
+        value = getattr(defaults, f.name)
+        kind = {"type": _TYPES[type(value)]} if type(value) in _TYPES else {}
+        properties[f.name] = {**kind, "default": value, **f.metadata}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _bounded(config: type, made: Any) -> None:
+    for f in dataclasses.fields(config):
+        value, allowed = getattr(made, f.name), f.metadata
+        low, high = allowed.get("minimum"), allowed.get("maximum")
+        if (low is not None and value < low) or (high is not None and value > high):
+            bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
+            raise ValueError(f"{f.name} is {json.dumps(value)}, must be {bounds}")
+        if "enum" in allowed and value not in allowed["enum"]:
+            raise ValueError(f"{f.name} is {json.dumps(value)}, must be one of {json.dumps(allowed['enum'])}")
+
+
 def decode(config: type, settings: bytes, plugin: str) -> Any:
     """Make a `config`, a dataclass with a default for each field, from a JSON object, and
     call its `validate` where it has one. Raises a PluginError that names the setting."""
@@ -44,6 +71,7 @@ def decode(config: type, settings: bytes, plugin: str) -> Any:
             raise invalid(f"{where}: {key} is {json.dumps(value)}, want {_NAMES.get(want, want.__name__)}")
     made = config(**tree)
     try:
+        _bounded(config, made)
         getattr(made, "validate", lambda: None)()
     except ValueError as e:
         raise invalid(f"{where}: {e}") from None

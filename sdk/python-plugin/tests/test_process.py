@@ -48,7 +48,9 @@ def detail(e):
 
 def test_a_whole_life(hosted):
     lifecycle, evict, channel = hosted.connect()
-    described = json.loads(lifecycle.Describe(plugin_pb2.DescribeRequest(), timeout=LIMIT).manifest_json)
+    answer = lifecycle.Describe(plugin_pb2.DescribeRequest(), timeout=LIMIT)
+    described = json.loads(answer.manifest_json)
+    assert json.loads(answer.settings_json)["additionalProperties"] is False
     assert (described["kind"], described["name"], described["api"]) == ("evict", "sample-lru", [1])
     check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="plugin"), timeout=LIMIT)
     assert check.status == health_pb2.HealthCheckResponse.SERVING

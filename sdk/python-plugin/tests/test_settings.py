@@ -1,16 +1,18 @@
 """Settings are decoded strictly, and a mistake is named."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
 from mooncake_plugin import Code, PluginError
-from mooncake_plugin.settings import decode
+from mooncake_plugin.settings import decode, schema
 
 
 @dataclass
 class Config:
     on: bool = True
+    size: int = field(default=4, metadata={"minimum": 1, "maximum": 8})
+    how: str = field(default="fast", metadata={"enum": ["fast", "safe"]})
     count: int = 7
     share: float = 0.5
 
@@ -28,6 +30,13 @@ def test_defaults():
     )
 
 
+def test_the_schema_is_what_is_accepted():
+    said = schema(Config)
+    assert said["additionalProperties"] is False
+    assert said["properties"]["size"] == {"type": "integer", "default": 4, "minimum": 1, "maximum": 8}
+    assert said["properties"]["share"] == {"type": "number", "default": 0.5}
+
+
 def test_what_is_given_counts():
     assert decode(Config, b'{"count": 9, "share": 1}', "evict/x") == Config(count=9, share=1.0)
 
@@ -35,6 +44,8 @@ def test_what_is_given_counts():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (b'{"size": 9}', "size is 9, must be 1 to 8"),
+        (b'{"how": "slow"}', 'how is "slow", must be one of ["fast", "safe"]'),
         (b'{"cuont": 1}', 'unknown setting "cuont"; did you mean "count"?'),
         (b'{"count": true}', "count is true, want a whole number"),
         (b'{"on": 1}', "on is 1, want true or false"),

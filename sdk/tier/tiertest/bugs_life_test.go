@@ -17,6 +17,7 @@ func lifecycleBugs() map[string]bug {
 		"each call leaves a goroutine":    {finds: finds("leaks of calls"), alone: true, bend: func(b *bent) { b.submit = func(*tier.Op) { end := leakEnd; leaked.Go(func() { <-end }) } }},
 		"an end loses what is in flight":  {finds: finds("a killed process"), hangs: true, mortal: func(m *mortal) { m.loses = true }},
 		"it does not start":               {finds: finds("start and stop"), bend: func(b *bent) { b.start = func() error { return errBug } }},
+		"a setting in the manifest only":  {finds: finds("manifest and program"), manifest: func(m *plugin.Manifest) { m.ConfigSchema = []byte(`{"properties":{"gone":{"type":"integer"}}}`) }},
 		"no version in common":            {finds: finds("manifest"), manifest: func(m *plugin.Manifest) { m.API = []uint{99} }},
 		"any configuration":               {finds: finds("configuration"), foreign: true},
 		"stop needs a start":              {finds: finds("stop before start"), bend: func(b *bent) { stops(b, func(n int, started, _ bool) bool { return n == 1 && !started }) }},

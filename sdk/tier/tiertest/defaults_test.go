@@ -48,7 +48,7 @@ func TestTheVolumeOfTheDefaults(t *testing.T) {
 	config := &reference.Config{Capacity: 8 << 20, Window: 64, Backing: reference.NewBacking(8 << 20)}
 	lock := new(atomic.Bool)
 	m := reference.Factory().Manifest()
-	m.Capabilities = []plugin.Capability{tier.CapSurvives}
+	m.Capabilities, m.ConfigSchema = []plugin.Capability{tier.CapSurvives}, nil
 	f := tier.Define(m, func() *reference.Config { return config }, func(c *reference.Config) (tier.Tier, error) {
 		x, err := reference.Surviving().New(c)
 		return &locked{Tier: x, lock: lock}, err

@@ -80,7 +80,7 @@ func newSubject(tb conformance.TB, f *subjects) *subject {
 func newSubjectWith(tb conformance.TB, f *subjects, home memory) *subject {
 	tb.Helper()
 	cfg := f.settings(tb)
-	expect.NoError(tb, cfg.Validate())
+	expect.NoError(tb, plugin.Validate(cfg))
 	s := open(tb, f, cfg, home)
 	if f.config == nil {
 		if !f.begun.Load() {

@@ -16,7 +16,8 @@ func lifecycleBugs() map[string]bug {
 	none := func(*bent) {}
 	var rereg sync.Map // from older keys of a region to its latest key
 	return map[string]bug{
-		"a manifest of another kind": {bend: none, manifest: func(m *plugin.Manifest) { m.API = []uint{99} }, finds: []string{"manifest"}},
+		"a setting in the manifest only": {bend: none, manifest: func(m *plugin.Manifest) { m.ConfigSchema = []byte(`{"properties":{"gone":{"type":"integer"}}}`) }, finds: []string{"manifest and program"}},
+		"a manifest of another kind":     {bend: none, manifest: func(m *plugin.Manifest) { m.API = []uint{99} }, finds: []string{"manifest"}},
 		"it does not start": {bend: func(b *bent) {
 			b.start = func(context.Context) error { return errors.New("the frobnicator is missing") }
 		}, finds: []string{"start and stop"}, says: "the frobnicator is missing"},

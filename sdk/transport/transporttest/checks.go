@@ -16,6 +16,7 @@ func checks() []checkOf {
 	return []checkOf{
 		{rig.Vital, rig.VitalRule, func(s *suite, t conformance.T) { s.start(t) }},
 		{"manifest", "The manifest is valid and of kind transport, versions of the contract agree, and New refuses the configuration of another plugin.", (*suite).manifest},
+		{rig.ProgramCheck, rig.ProgramRule, (*suite).program},
 		{rig.SettingsCheck, rig.SettingsRule, (*suite).schema},
 		{"capabilities are true", "A transport with CapUpstream implements Upstream; one with CapRails makes paths that are Railed.", (*suite).capabilities},
 		{"stop before start", "Stop may come before Start, and twice.", (*suite).stopBeforeStart},

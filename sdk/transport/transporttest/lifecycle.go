@@ -1,9 +1,9 @@
 package transporttest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"sync"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/internal/rig"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 func (s *suite) manifest(t conformance.T) {
@@ -22,7 +23,7 @@ func (s *suite) manifest(t conformance.T) {
 	require.Equal(t, plugin.KindTransport, m.Kind)
 	_, err := plugin.NegotiateAPI(transport.API(), m.API)
 	require.NoError(t, err)
-	require.NoError(t, s.f.DefaultConfig().Validate())
+	require.NoError(t, plugin.Validate(s.f.DefaultConfig()))
 	if one := s.f.DefaultConfig(); reflect.TypeOf(one).Elem().Size() > 0 { // Pointers to a type without fields may be equal.
 		require.NotSame(t, one, s.f.DefaultConfig())
 	}
@@ -34,32 +35,39 @@ func (s *suite) manifest(t conformance.T) {
 func (s *suite) schema(t conformance.T) {
 	try := s.configure
 	if try == nil {
-		try = func(settings map[string]any) error {
-			base, err := json.Marshal(s.settings())
-			if err != nil {
-				return err
+		try = func(all ...map[string]any) []error {
+			out := make([]error, len(all))
+			for i, settings := range all {
+				out[i] = s.accepts(settings)
 			}
-			cfg := s.f.DefaultConfig()
-			for _, text := range []any{json.RawMessage(base), settings} {
-				raw, err := json.Marshal(text)
-				if err != nil {
-					return err
-				}
-				dec := json.NewDecoder(bytes.NewReader(raw))
-				dec.DisallowUnknownFields()
-				if err := dec.Decode(cfg); err != nil {
-					return err
-				}
-			}
-			if err := cfg.Validate(); err != nil {
-				return err
-			}
-			_, err = s.f.New(cfg)
-			return err
+			return out
 		}
 	}
 	rig.Settings(t, s.f.Manifest(), try)
 }
+
+// accepts makes a transport from the settings of the suite with others over them.
+func (s *suite) accepts(settings map[string]any) error {
+	text, err := json.Marshal(s.settings())
+	if err != nil {
+		return err
+	}
+	all := map[string]any{}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	maps.Copy(all, settings)
+	if text, err = json.Marshal(all); err != nil {
+		return err
+	}
+	cfg, err := wire.DecodeConfig(s.f, text)
+	if err == nil {
+		_, err = s.f.New(cfg)
+	}
+	return err
+}
+
+func (s *suite) program(t conformance.T) { rig.Program(t, s.f) }
 
 type strangeConfig struct{}
 

@@ -25,7 +25,7 @@ type options struct {
 	processes  func() []int
 	kill       func(pid int) error
 	freeze     func(pid int) (thaw func() error, err error)
-	configure  func(map[string]any) error
+	configure  func(...map[string]any) []error
 	settle     time.Duration // of rig.Released
 	security   security.Settings
 }
@@ -101,9 +101,10 @@ func WithFreeze(freeze func(pid int) (thaw func() error, err error)) Option {
 	return func(o *options) { o.freeze = freeze }
 }
 
-// WithSettings lets the suite try settings of the manifest: configure makes a transport from the settings of the suite
-// with the given ones over them, and frees it. Without this option, the suite decodes them over its own configuration.
-func WithSettings(configure func(settings map[string]any) error) Option {
+// WithSettings lets the suite try settings of the manifest: for each argument, configure makes a transport from the
+// settings of the suite with the given ones over them, and frees it. It returns why each was refused. Without this option, the
+// suite decodes them over its own configuration.
+func WithSettings(configure func(settings ...map[string]any) []error) Option {
 	return func(o *options) { o.configure = configure }
 }
 

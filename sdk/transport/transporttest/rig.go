@@ -73,7 +73,7 @@ func (s *suite) settings() plugin.Config {
 }
 
 func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport {
-	require.NoError(t, cfg.Validate())
+	require.NoError(t, plugin.Validate(cfg))
 	tr, err := s.f.New(cfg)
 	require.NoError(t, err)
 	tr = &watched{tr, t}

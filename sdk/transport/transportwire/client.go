@@ -134,7 +134,7 @@ func NewClient(conn grpc.ClientConnInterface, c wire.ClientOptions, o Options) *
 
 // Describe asks the plugin for its manifest and validates it. The client uses the capabilities in
 // it from then on.
-func (t *Client) Describe(ctx context.Context) (plugin.Manifest, error) {
+func (t *Client) Describe(ctx context.Context) (wire.Description, error) {
 	m, err := t.Lifecycle.Describe(ctx)
 	if err != nil {
 		return m, err
@@ -142,7 +142,7 @@ func (t *Client) Describe(ctx context.Context) (plugin.Manifest, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state == fresh {
-		t.manifest = m
+		t.manifest = m.Manifest
 	}
 	return m, nil
 }

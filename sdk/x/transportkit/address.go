@@ -17,26 +17,16 @@ const MaxAddresses = 8
 
 // Addresses are the settings of a listener, to be embedded in the configuration of a transport.
 type Addresses struct {
-	// Host is the address to listen on; empty listens on all, IPv4 and IPv6.
-	Host string `json:"host"`
-	// Port is the first port to try, 0 for any free one; PortMax the last, 0 for Port alone.
-	Port    int `json:"port"`
-	PortMax int `json:"port_max"`
-	// Advertise lists the hosts, or host:port pairs, that peers dial, in order. Empty means Host,
-	// or the addresses of this machine if Host is empty.
-	Advertise []string `json:"advertise"`
+	Host      string   `json:"host" doc:"address to listen on; empty for all, IPv4 and IPv6"`
+	Port      int      `json:"port" range:"0..65535" doc:"first port to try; 0 for any free one"`
+	PortMax   int      `json:"port_max" range:"0..65535" doc:"last port to try after port; 0 for port alone"`
+	Advertise []string `json:"advertise" length:"..8" doc:"hosts or host:port pairs that peers dial; empty for the addresses of this machine"`
 }
 
-// Validate checks the settings.
+// Validate checks what the tags do not.
 func (a Addresses) Validate() error {
-	if err := CheckBounds(Bound{"port", int64(a.Port), 0, 65535}, Bound{"port_max", int64(a.PortMax), 0, 65535}); err != nil {
-		return err
-	}
 	if a.PortMax != 0 && (a.Port == 0 || a.PortMax < a.Port) {
 		return fmt.Errorf("port_max is %d, must be 0 or at least port (%d), and port must be set", a.PortMax, a.Port)
-	}
-	if len(a.Advertise) > MaxAddresses {
-		return fmt.Errorf("advertise has %d addresses, must be at most %d", len(a.Advertise), MaxAddresses)
 	}
 	for _, h := range a.Advertise {
 		if _, err := withPort(h, 1); err != nil {

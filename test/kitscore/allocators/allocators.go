@@ -2,7 +2,6 @@
 package allocators
 
 import (
-	"errors"
 	"time"
 
 	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
@@ -13,28 +12,17 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
-// Config holds the settings of the allocator.
-type Config struct {
-	kitscore.Settings
-	arena.Config
-}
-
-// Validate implements plugin.Config.
-func (c *Config) Validate() error { return errors.Join(c.Check(scored()), c.Config.Validate()) }
-
-func defaults() *Config { return &Config{Config: *arena.DefaultConfig()} }
-
-// Factory returns the factory of the program.
-func Factory() alloc.Factory {
+// Factory returns the factory of the program with a bug, or without if the name is empty.
+func Factory(named string) alloc.Factory {
 	inner := arena.Factory()
-	return alloc.Define(inner.Manifest(), defaults, func(c *Config) (alloc.Allocator, error) {
-		p, err := inner.New(&c.Config)
+	return alloc.Define(inner.Manifest(), inner.DefaultConfig, func(c plugin.Config) (alloc.Allocator, error) {
+		p, err := inner.New(c)
 		if err != nil {
 			return nil, err
 		}
 		b := &bent{Allocator: p}
 		for _, x := range bugs() {
-			if x.Name == c.Bug {
+			if x.Name == named {
 				x.bend(b)
 			}
 		}
@@ -48,11 +36,7 @@ func Kind() kitscore.Kind {
 		ID: plugin.ID{Kind: plugin.KindAlloc, Name: "arena"}, Package: "./test/kitscore/allocators/program",
 		Bugs: scored(),
 		Suite: func(bug string) conformance.Suite {
-			return alloctest.Suite(Factory(), alloctest.WithPatience(3*time.Second), alloctest.WithConfig(func() plugin.Config {
-				c := defaults()
-				c.Bug = bug
-				return c
-			}))
+			return alloctest.Suite(Factory(bug), alloctest.WithPatience(3*time.Second))
 		},
 	}
 }

@@ -12,23 +12,17 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
-// Config holds the settings of the policy.
-type Config struct{ kitscore.Settings }
-
-// Validate implements plugin.Config.
-func (c *Config) Validate() error { return c.Check(scored()) }
-
-// Factory returns the factory of the program.
-func Factory() evict.Factory {
+// Factory returns the factory of the program with a bug, or without if the name is empty.
+func Factory(named string) evict.Factory {
 	inner := lru.Factory()
-	return evict.Define(inner.Manifest(), func() *Config { return &Config{} }, func(c *Config) (evict.Policy, error) {
-		p, err := inner.New(inner.DefaultConfig())
+	return evict.Define(inner.Manifest(), inner.DefaultConfig, func(c plugin.Config) (evict.Policy, error) {
+		p, err := inner.New(c)
 		if err != nil {
 			return nil, err
 		}
 		b := &bent{Policy: p}
 		for _, x := range bugs() {
-			if x.Name == c.Bug {
+			if x.Name == named {
 				x.bend(b)
 			}
 		}
@@ -42,9 +36,7 @@ func Kind() kitscore.Kind {
 		ID: plugin.ID{Kind: plugin.KindEvict, Name: "lru"}, Package: "./test/kitscore/evictors/program",
 		Bugs: scored(),
 		Suite: func(bug string) conformance.Suite {
-			return evicttest.Suite(Factory(), evicttest.WithPatience(3*time.Second), evicttest.WithConfig(func() plugin.Config {
-				return &Config{kitscore.Settings{Bug: bug}}
-			}))
+			return evicttest.Suite(Factory(bug), evicttest.WithPatience(3*time.Second))
 		},
 	}
 }

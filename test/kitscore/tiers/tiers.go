@@ -2,7 +2,6 @@
 package tiers
 
 import (
-	"errors"
 	"time"
 
 	file "github.com/mooncake-go/mooncake/plugins/tier-file"
@@ -13,32 +12,17 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
-// Config holds the settings of the tier.
-type Config struct {
-	kitscore.Settings
-	file.Config
-}
-
-// Validate implements plugin.Config.
-func (c *Config) Validate() error { return errors.Join(c.Check(scored()), c.Config.Validate()) }
-
-func defaults() *Config {
-	c := &Config{Config: *file.DefaultConfig()}
-	c.IO, c.Capacity, c.StagingBytes = file.IOPread, 16<<20, 8<<20
-	return c
-}
-
-// Factory returns the factory of the program.
-func Factory() tier.Factory {
+// Factory returns the factory of the program with a bug, or without if the name is empty.
+func Factory(named string) tier.Factory {
 	inner := file.Factory()
-	return tier.Define(inner.Manifest(), defaults, func(c *Config) (tier.Tier, error) {
-		t, err := inner.New(&c.Config)
+	return tier.Define(inner.Manifest(), file.DefaultConfig, func(c *file.Config) (tier.Tier, error) {
+		t, err := inner.New(c)
 		if err != nil {
 			return nil, err
 		}
 		b := &bent{Tier: t, path: c.Path, flights: map[uint64]tier.Op{}}
 		for _, x := range bugs() {
-			if x.Name == c.Bug {
+			if x.Name == named {
 				x.bend(b)
 			}
 		}
@@ -50,16 +34,17 @@ func Factory() tier.Factory {
 func Kind() kitscore.Kind {
 	return kitscore.Kind{
 		ID: plugin.ID{Kind: plugin.KindTier, Name: "file"}, Package: "./test/kitscore/tiers/program", Folder: "path",
-		Bugs: scored(),
+		Settings: map[string]any{"io": file.IOPread, "capacity_bytes": 16 << 20, "staging_bytes": 8 << 20},
+		Bugs:     scored(),
 		Suite: func(bug string) conformance.Suite {
-			return tiertest.Suite(Factory(), tiertest.WithPatience(5*time.Second),
+			return tiertest.Suite(Factory(bug), tiertest.WithPatience(5*time.Second),
 				tiertest.WithConfig(func(t conformance.TB) plugin.Config {
-					c := defaults()
-					c.Bug, c.Path = bug, t.TempDir()
+					c := file.DefaultConfig()
+					c.Path, c.IO, c.Capacity, c.StagingBytes = t.TempDir(), file.IOPread, 16<<20, 8<<20
 					return c
 				}),
 				tiertest.WithStorage(func(_ conformance.TB, c plugin.Config) tiertest.Storage {
-					return tiertest.FilesBelow(c.(*Config).Path) //nolint:forcetypeassert // WithConfig made it.
+					return tiertest.FilesBelow(c.(*file.Config).Path) //nolint:forcetypeassert // WithConfig made it.
 				}))
 		},
 	}

@@ -106,10 +106,14 @@ func leakBugs() map[string]bug {
 // kept is memory that leaked.
 var kept [][]byte
 
-// settingBugs are differences between the manifest and what the plugin accepts; see Config.Validate.
+// settingBugs are differences between the manifest and what the plugin accepts; see Config.
 func settingBugs() map[string]bug {
-	found := one("settings")
+	found, told := one("settings"), one("manifest and program")
 	return map[string]bug{
+		"program-renamed": {"the program calls a setting differently than the manifest", told, func(*bent) {}},
+		"program-default": {"the program has another default than the manifest", told, func(*bent) {}},
+		"program-minimum": {"the program has a higher minimum than the manifest", told, func(*bent) {}},
+		"program-maximum": {"the program has a lower maximum than the manifest", told, func(*bent) {}},
 		"setting-renamed": {"the manifest has a setting that the plugin does not know", found, func(*bent) {}},
 		"setting-bound":   {"the plugin refuses the largest value that the manifest allows", found, func(*bent) {}},
 		"setting-open":    {"the plugin accepts a value above the largest of the manifest", found, func(*bent) {}},

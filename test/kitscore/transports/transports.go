@@ -2,7 +2,9 @@
 package transports
 
 import (
+	"bytes"
 	_ "embed" // for manifest.json
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,39 +16,62 @@ import (
 	"github.com/mooncake-go/mooncake/test/kitscore"
 )
 
+//go:generate go run ./program --manifest manifest.json
 //go:embed manifest.json
 var manifestJSON string
 
 // Config holds the settings of the transport.
 type Config struct {
-	kitscore.Settings
-	// Lanes is a setting without effect, for the bugs of settings.
-	Lanes int `json:"lanes"`
+	lanes
+	bug string
+}
+
+type lanes struct {
+	Lanes int `json:"lanes" default:"2" range:"0..8" doc:"without effect"`
+}
+
+// SettingsSchema implements plugin.Described: some bugs are that the program has other settings than its manifest.
+func (c *Config) SettingsSchema() (json.RawMessage, error) {
+	schema, err := plugin.SchemaOf(&struct {
+		lanes
+		plugin.NoConfig
+	}{lanes: c.lanes})
+	if other, ok := otherSettings[c.bug]; ok {
+		schema = bytes.ReplaceAll(schema, []byte(other[0]), []byte(other[1]))
+	}
+	return schema, err
+}
+
+// otherSettings is what the schema of the program has, and what it has with a bug.
+var otherSettings = map[string][2]string{
+	"program-renamed": {`"lanes":`, `"lane":`},
+	"program-default": {`"default":2`, `"default":3`},
+	"program-minimum": {`"minimum":0`, `"minimum":1`},
+	"program-maximum": {`"maximum":8`, `"maximum":7`},
+	"setting-open":    {`"maximum":8`, `"maximum":9`},
 }
 
 // Validate implements plugin.Config.
 func (c *Config) Validate() error {
-	high := 8
-	switch c.Bug {
+	high := 9
+	switch c.bug {
 	case "setting-renamed":
-		if c.Lanes != 0 {
+		if c.Lanes != 2 {
 			return errors.New("unknown setting lanes")
 		}
 	case "setting-bound":
 		high = 7
-	case "setting-open":
-		high = 9
 	}
-	if c.Lanes < 0 || c.Lanes > high {
-		return fmt.Errorf("lanes is %d, must be from 0 to %d", c.Lanes, high)
+	if c.Lanes > high {
+		return fmt.Errorf("lanes is %d, must be at most %d", c.Lanes, high)
 	}
-	return c.Check(scored())
+	return nil
 }
 
 // Factory returns the factory of the program.
-func Factory() transport.Factory {
+func Factory(named string) transport.Factory {
 	inner := tcp.Factory()
-	return transport.Define(plugin.MustParseManifest(manifestJSON), func() *Config { return &Config{} }, func(c *Config) (transport.Transport, error) {
+	return transport.Define(plugin.MustParseManifest(manifestJSON), func() *Config { return &Config{lanes{Lanes: 2}, named} }, func(*Config) (transport.Transport, error) {
 		settings, err := settingsOf(inner)
 		if err != nil {
 			return nil, err
@@ -56,8 +81,8 @@ func Factory() transport.Factory {
 			return nil, err
 		}
 		b := &bent{Transport: t, port: settings.Port}
-		if c.Bug != "" {
-			bugs()[c.Bug].bend(b)
+		if named != "" {
+			bugs()[named].bend(b)
 		}
 		return b, nil
 	})
@@ -83,9 +108,7 @@ func Kind() kitscore.Kind {
 		ID: plugin.ID{Kind: plugin.KindTransport, Name: "mutant"}, Package: "./test/kitscore/transports/program",
 		Bugs: scored(),
 		Suite: func(bug string) conformance.Suite {
-			return transporttest.Suite(Factory(), transporttest.WithConfig(func() plugin.Config {
-				return &Config{Settings: kitscore.Settings{Bug: bug}}
-			}))
+			return transporttest.Suite(Factory(bug))
 		},
 	}
 }

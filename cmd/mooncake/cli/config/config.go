@@ -113,8 +113,8 @@ func (e verbs) checkCmd() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Report all errors of a configuration file",
 		Long: `Reads a file strictly, checks the settings of every plugin in it that is linked in or found in a plugin
-folder, and builds the role without starting it: it touches no port, memory, device or process. For a
-plugin's program it compares the names of the settings with those in the program's manifest.`,
+folder, and builds the role without starting it: it touches no port, memory, device or process. It judges
+the settings of a plugin's program by the program's manifest: names, types, bounds and enumerations.`,
 		Example: `  mooncake config check master.yaml
   mooncake config check --role store store.json`,
 		Args: command.Args(1, 1, "one file"),
@@ -134,13 +134,13 @@ plugin's program it compares the names of the settings with those in the program
 			if err != nil {
 				return err
 			}
+			if err := e.checkPlugins(loaded, log); err != nil {
+				return command.Usage(err)
+			}
 			for name, option := range e.checked(loaded.Config, r) {
 				if err := app.Check(log, option); err != nil {
 					return command.Usage(fmt.Errorf("%s: as a %s: %w", args[0], name, err))
 				}
-			}
-			if err := e.checkPlugins(loaded.Config, log); err != nil {
-				return command.Usage(fmt.Errorf("%s: %w", args[0], err))
 			}
 			fmt.Fprintf(e.Stdout, "%s: ok\n", args[0])
 			return nil
@@ -151,12 +151,12 @@ plugin's program it compares the names of the settings with those in the program
 }
 
 // checkPlugins checks the settings of plugins that no role selects as well.
-func (e verbs) checkPlugins(cfg config.Config, log *slog.Logger) error {
-	catalog, err := pluginhost.FromConfig(cfg, e.Builtins, log)
+func (e verbs) checkPlugins(l *config.Loaded, log *slog.Logger) error {
+	catalog, err := pluginhost.FromConfig(l.Config, e.Builtins, log)
 	if err != nil {
 		return err
 	}
-	return catalog.CheckSettings(cfg.Plugins)
+	return catalog.CheckSettings(l)
 }
 
 // roles returns the composition of each role that is a process.

@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/cmd/mooncake/cli/plugins"
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/sdk/conformance"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
@@ -204,4 +206,34 @@ func TestConformanceOfWhatIsNoPlugin(t *testing.T) {
 		require.NoError(t, err)
 		assert.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, time.Minute, 10*time.Millisecond, "process %d is left", pid)
 	}
+}
+
+// TestInspectRuns: with --run the program says what it accepts, and a manifest that differs is a failure.
+func TestInspectRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts a program")
+	}
+	w := newWorkbench(t)
+	program := w.build("evict-s3fifo", "github.com/mooncake-go/mooncake/plugins/evict-s3fifo/cmd/mooncake-plugin-evict-s3fifo")
+	for _, what := range []string{program, "evict/s3fifo"} {
+		code, out, errOut := w.run("inspect", what, "--run")
+		require.Equal(t, command.ExitOK, code, "%s%s", out, errOut)
+		assert.NotContains(t, out, "difference")
+	}
+	text, err := os.ReadFile(program)
+	require.NoError(t, err)
+	other := bytes.Replace(text, []byte(`"minimum": `), []byte(`"minimun": `), 1)
+	require.NotEqual(t, text, other)
+	require.NoError(t, os.WriteFile(program, other, 0o755)) //nolint:gosec // a program
+	code, _, errOut := w.run("inspect", program, "--run")
+	assert.Equal(t, command.ExitFailure, code)
+	assert.Contains(t, errOut, "lock", "a program that is not trusted does not run")
+	w.trust()
+	var in plugins.Inspection
+	require.Equal(t, command.ExitFailure, w.json(&in, "inspect", program, "--run"))
+	require.Len(t, in.Differences, 1)
+	assert.Contains(t, in.Differences[0], "the minimum of ")
+	in = plugins.Inspection{}
+	require.Equal(t, command.ExitOK, w.json(&in, "inspect", program))
+	assert.Empty(t, in.Differences, "nothing runs without --run")
 }

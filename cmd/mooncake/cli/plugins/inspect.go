@@ -1,11 +1,14 @@
 package plugins
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,19 +25,27 @@ import (
 
 func (e verbs) inspectCmd() *cobra.Command {
 	var f trustFlags
+	var run bool
 	cmd := &cobra.Command{
 		Use:   "inspect ID|FILE",
-		Short: "Show everything that is known about a plugin, without running it",
+		Short: "Show everything that is known about a plugin",
 		Long: `Shows the manifest of a plugin, its settings, checksum and trust, where it was found, and which
-other files have the same name. A FILE may be in any folder. The plugin is not run.`,
+other files have the same name. A FILE may be in any folder.
+
+The plugin is not run, unless --run is given: then a program is started, if the rules of trust
+permit it, and asked which settings it accepts. What differs from its manifest is shown, and the
+exit code is 1 if anything does.`,
 		Example: `  mooncake plugins inspect evict/prefix
-  mooncake plugins inspect ./mooncake-plugin-evict-fifo
+  mooncake plugins inspect ./mooncake-plugin-evict-fifo --run
   mooncake plugins inspect transport/tcp -o json`,
 		Args: command.Args(1, 1, "one ID or FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			target, err := targetOf(args[0])
 			if err != nil {
 				return err
+			}
+			if run && target.file != "" {
+				f.dirs = append([]string{filepath.Dir(target.file)}, f.dirs...)
 			}
 			t, err := e.trusting(f, "")
 			if err != nil {
@@ -44,10 +55,19 @@ other files have the same name. A FILE may be in any folder. The plugin is not r
 			if err != nil {
 				return err
 			}
-			return output.Print(e.Stdout, f.format, in, in.write)
+			if run {
+				if in.Differences, err = differences(cmd.Context(), t.catalog, in); err != nil {
+					return err
+				}
+			}
+			if err = output.Print(e.Stdout, f.format, in, in.write); err == nil && len(in.Differences) > 0 {
+				err = &command.Quiet{Code: command.ExitFailure}
+			}
+			return err
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVar(&run, "run", false, "start the program, and show where its settings differ from its manifest")
 	return cmd
 }
 
@@ -76,6 +96,8 @@ type inspection struct {
 	Others []otherHome `json:"others" yaml:"others"`
 	// Schema is the JSON Schema of the settings.
 	Schema any `json:"config_schema,omitempty" yaml:"config_schema,omitempty"`
+	// Differences are those of the settings in the manifest from what the program accepts, a sentence each, with --run.
+	Differences []string `json:"differences,omitempty" yaml:"differences,omitempty"`
 }
 
 type otherHome struct {
@@ -85,6 +107,22 @@ type otherHome struct {
 	Reason  string `json:"reason,omitempty" yaml:"reason,omitempty"`
 	// First reports that mode auto uses this one and not the one that is shown.
 	First bool `json:"first" yaml:"first"`
+}
+
+// differences asks the plugin that is shown which settings it accepts.
+func differences(ctx context.Context, c *pluginhost.Catalog, in inspection) ([]string, error) {
+	ctx, stop := command.UntilInterrupted(ctx)
+	defer stop()
+	id, err := plugin.ParseID(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	mode := pluginhost.ModeSubprocess
+	if in.Home == pluginhost.HomeBuiltin {
+		mode = pluginhost.ModeInProcess
+	}
+	found, err := c.Differences(ctx, id, pluginhost.Spec{Mode: mode})
+	return found, errors.Join(err, c.Close(ctx))
 }
 
 func (e verbs) inspect(t trusting, what target) (inspection, error) {
@@ -221,6 +259,9 @@ func (in *inspection) write(w io.Writer) {
 			text += ": " + o.Reason
 		}
 		line("also there", text)
+	}
+	for _, d := range in.Differences {
+		line("difference", d)
 	}
 	_ = t.Write(w) // The writer keeps the error.
 	writeSettings(w, in.ID, in.Schema)

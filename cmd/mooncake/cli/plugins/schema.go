@@ -61,11 +61,13 @@ func allowedBy(p map[string]any) string {
 		}
 		return strings.Join(parts, ", ")
 	}
-	for _, bound := range []struct{ key, word string }{
-		{"minimum", "from"}, {"exclusiveMinimum", "more than"}, {"maximum", "to"}, {"exclusiveMaximum", "less than"}, {"pattern", "matching"},
+	for _, bound := range []struct{ key, word, unit string }{
+		{"minimum", "from", ""}, {"exclusiveMinimum", "more than", ""}, {"maximum", "to", ""}, {"exclusiveMaximum", "less than", ""},
+		{"formatMinimum", "from", ""}, {"formatMaximum", "to", ""}, {"pattern", "matching", ""},
+		{"minLength", "at least", " characters"}, {"maxLength", "at most", " characters"}, {"minItems", "at least", " items"}, {"maxItems", "at most", " items"},
 	} {
 		if v, ok := p[bound.key]; ok {
-			parts = append(parts, bound.word+" "+plain(v))
+			parts = append(parts, bound.word+" "+plain(v)+bound.unit)
 		}
 	}
 	return strings.Join(parts, " ")

@@ -349,9 +349,12 @@ func TestASchemaIsTheAuthors(t *testing.T) {
 	plugins.WriteSettings(&out, "evict/x", map[string]any{"properties": map[string]any{
 		"a": 5, "b": nil, "c": map[string]any{"type": []any{"string", "null"}, "default": nil, "enum": "no", "description": 7},
 		"d\x1b[31m": map[string]any{"minimum": 0.5, "default": 1e300},
+		"e":         map[string]any{"formatMinimum": "1s", "formatMaximum": "1h"}, "f": map[string]any{"minLength": 1.0, "maxLength": 9.0}, "g": map[string]any{"maxItems": 8.0},
 	}})
 	assert.NotContains(t, out.String(), "\x1b")
-	assert.Contains(t, out.String(), "from 0.5")
+	for _, want := range []string{"from 0.5", "from 1s to 1h", "at least 1 characters at most 9 characters", "at most 8 items"} {
+		assert.Contains(t, out.String(), want)
+	}
 	out.Reset()
 	plugins.WriteSettings(&out, "evict/x", "nonsense")
 	assert.Contains(t, out.String(), "no settings")

@@ -114,7 +114,8 @@ impl<C: Component> wire::lifecycle_service_server::LifecycleService for Lifecycl
         _: Request<wire::DescribeRequest>,
     ) -> std::result::Result<Response<wire::DescribeResponse>, Status> {
         let manifest_json = self.0.plugin.manifest.as_bytes().to_vec();
-        Ok(Response::new(wire::DescribeResponse { manifest_json }))
+        let settings_json = self.0.plugin.accepts.to_string().into_bytes();
+        Ok(Response::new(wire::DescribeResponse { manifest_json, settings_json }))
     }
 
     async fn configure(

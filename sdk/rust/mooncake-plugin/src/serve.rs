@@ -9,7 +9,7 @@ use crate::proto::plugin::Empty;
 use crate::proto::plugin::grpc_controller_server::{GrpcController, GrpcControllerServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::exit;
@@ -40,6 +40,8 @@ const BACKLOG: usize = 16;
 /// What the program serves.
 pub(crate) struct Plugin<C> {
     pub manifest: &'static str,
+    /// The JSON Schema of the settings that the program accepts.
+    pub accepts: Value,
     about: Value,
     make: Make<C>,
 }
@@ -60,11 +62,12 @@ impl<C> Plugin<C> {
         }
         let id = format!("{kind}/{}", text(&about["name"]));
         compare(&about["config_schema"]["properties"], &S::default(), &id)?;
+        let accepts = accepts(&S::default());
         let make = Box::new(move |settings: &[u8]| {
             let decoded = decode(settings).and_then(&create);
             decoded.map_err(|e| Error::new(Code::InvalidParams, format!("{id}: configuration: {e}")))
         });
-        let plugin = Plugin { manifest, about, make };
+        let plugin = Plugin { manifest, accepts, about, make };
         if plugin.api().is_empty() {
             return Err("the manifest does not name contract version 1".into());
         }
@@ -124,6 +127,33 @@ impl<C> Plugin<C> {
 
 fn text(v: &Value) -> &str {
     v.as_str().unwrap_or_default()
+}
+
+/// Describes the settings by their names, types and defaults.
+fn accepts<S: Settings>(defaults: &S) -> Value {
+    let values = serde_json::to_value(defaults).unwrap_or_default();
+    let properties: serde_json::Map<_, _> = values
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, d)| match type_of(d) {
+            Some(kind) => (name.clone(), json!({"type": kind, "default": d})),
+            None => (name.clone(), json!({})),
+        })
+        .collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties})
+}
+
+fn type_of(default: &Value) -> Option<&'static str> {
+    Some(match default {
+        Value::Null => return None,
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    })
 }
 
 /// Compares the schema of the manifest with the defaults of the settings.

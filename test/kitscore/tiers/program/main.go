@@ -1,9 +1,12 @@
-// Command program is tier/file with a bug that its settings name.
+// Command program is tier/file with a bug that a variable names.
 package main
 
 import (
+	"os"
+
 	"github.com/mooncake-go/mooncake/sdk/serve"
+	"github.com/mooncake-go/mooncake/test/kitscore"
 	"github.com/mooncake-go/mooncake/test/kitscore/tiers"
 )
 
-func main() { serve.Main(tiers.Factory()) }
+func main() { serve.Main(tiers.Factory(os.Getenv(kitscore.BugEnv))) }

@@ -1,9 +1,12 @@
-// Command program is transport/mutant: transport/tcp with a bug that its settings name.
+// Command program is transport/mutant: transport/tcp with a bug that a variable names.
 package main
 
 import (
+	"os"
+
 	"github.com/mooncake-go/mooncake/sdk/serve"
+	"github.com/mooncake-go/mooncake/test/kitscore"
 	"github.com/mooncake-go/mooncake/test/kitscore/transports"
 )
 
-func main() { serve.Main(transports.Factory()) }
+func main() { serve.Main(transports.Factory(os.Getenv(kitscore.BugEnv))) }

@@ -248,7 +248,7 @@ func TestSchemasSayWhatTheSettingsAre(t *testing.T) {
 		require.NotEmpty(t, m.Schema.Properties)
 		for name := range m.Schema.Properties {
 			assert.Contains(t, string(files["README.md"]), "| `"+name+"` |")
-			assert.Contains(t, string(files["config.go"]), "`json:\""+name+"\"`")
+			assert.Contains(t, string(files["config.go"]), "`json:\""+name+"\"")
 		}
 		assert.Equal(t, len(m.Schema.Properties), strings.Count(string(files["config.go"]), "`json:"))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/serve"
 )
 
+//go:generate go run . --manifest manifest.json
 //go:embed manifest.json
 var manifest string
 

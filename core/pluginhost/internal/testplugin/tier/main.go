@@ -14,6 +14,7 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/tier/tiertest/reference"
 )
 
+//go:generate go run . --manifest manifest.json
 //go:embed manifest.json
 var manifest string
 

@@ -62,7 +62,10 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 type DescribeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The manifest as JSON, as embedded in the program.
-	ManifestJson  []byte `protobuf:"bytes,1,opt,name=manifest_json,json=manifestJson,proto3" json:"manifest_json,omitempty"`
+	ManifestJson []byte `protobuf:"bytes,1,opt,name=manifest_json,json=manifestJson,proto3" json:"manifest_json,omitempty"`
+	// The JSON Schema of the settings that the program accepts, as its code says it; empty if the program does not tell.
+	// A host warns where the manifest says something else.
+	SettingsJson  []byte `protobuf:"bytes,2,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -100,6 +103,13 @@ func (*DescribeResponse) Descriptor() ([]byte, []int) {
 func (x *DescribeResponse) GetManifestJson() []byte {
 	if x != nil {
 		return x.ManifestJson
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetSettingsJson() []byte {
+	if x != nil {
+		return x.SettingsJson
 	}
 	return nil
 }
@@ -593,9 +603,10 @@ var File_mooncake_plugin_v1_plugin_proto protoreflect.FileDescriptor
 const file_mooncake_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"\x1fmooncake/plugin/v1/plugin.proto\x12\x12mooncake.plugin.v1\"\x11\n" +
-	"\x0fDescribeRequest\"7\n" +
+	"\x0fDescribeRequest\"\\\n" +
 	"\x10DescribeResponse\x12#\n" +
-	"\rmanifest_json\x18\x01 \x01(\fR\fmanifestJson\"E\n" +
+	"\rmanifest_json\x18\x01 \x01(\fR\fmanifestJson\x12#\n" +
+	"\rsettings_json\x18\x02 \x01(\fR\fsettingsJson\"E\n" +
 	"\x10ConfigureRequest\x12\x1f\n" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12\x10\n" +
