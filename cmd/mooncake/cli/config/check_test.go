@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestCheckReachesPluginsThatAreNotSelected: a misspelt setting of a plugin is an error, although the role does not use the plugin.
 func TestCheckReachesPluginsThatAreNotSelected(t *testing.T) {
 	for text, want := range map[string]string{
-		"plugins: {transport: {quic: {config: {flow_windw: 1}}}}":     `plugins.transport.quic.config: transport/quic: configuration: INVALID_PARAMS: unknown setting "flow_windw"`,
+		"plugins: {transport: {quic: {config: {flow_windw: 1}}}}":     `plugins.transport.quic.config: transport/quic: configure: INVALID_PARAMS: unknown setting "flow_windw"`,
 		"plugins: {transport: {tcp: {config: {slice_bytes: 65536}}}}": "",
 		"plugins: {evict: {elsewhere: {config: {any: 1}}}}":           "",
 	} {
