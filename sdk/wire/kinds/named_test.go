@@ -142,6 +142,7 @@ func TestErrorsNameThePluginOnce(t *testing.T) {
 		for stage, verb := range map[string]string{"validate": "configure", "create": "configure", "start": "start", "call": calls[kind], "stop": "stop"} {
 			for name, own := range map[string]string{"plain": "", "named": id} {
 				t.Run(kind+"/"+stage+"/"+name, func(t *testing.T) {
+					t.Parallel()
 					err := open(t, &broken{Stage: stage, Name: own})
 					var e *errs.Error
 					require.True(t, errors.As(err, &e), "%v", err)
