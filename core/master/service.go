@@ -193,7 +193,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	s.table.SaveOnEvict, s.table.Promoted = cfg.Tiers != nil && cfg.Tiers.OnEvict, s.promoted
 	s.table.Wall = s.clock.Time
 	s.health = segments.NewHealth(s.registry, s.clients)
-	s.evictor = evictor.New(deps.Evict, s.table, reclaimer{s}, s.clock, deps.Log)
+	s.evictor = evictor.New(deps.Evict, func() uint64 { return s.registry.View().Capacity }, s.table, reclaimer{s}, s.clock, deps.Log)
 	s.drains = drain.New(drain.DefaultConfig(), drainPool{s}, deps.Log)
 	s.tasks.Listen(s.taskEnded)
 	s.summary, s.status = metrics.NewSummary(&s.counters), deps.Status

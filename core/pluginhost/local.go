@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 	"github.com/mooncake-go/mooncake/sdk/security"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // local is the lifecycle of an object in this process. Calls of the kind go straight to the
@@ -38,7 +40,7 @@ func (l *local) Stop(ctx context.Context) error {
 	err := l.object.Stop(ctx)
 	l.set(plugin.Health{State: plugin.StateStopped}, nil)
 	l.stopped()
-	return err
+	return wire.Wrap(errs.CodeOf(err), l.id.String()+": stop", err)
 }
 
 // localHost is the host of the object: reports pass through the status.

@@ -178,6 +178,7 @@ func TestStartErrorsOfAProcess(t *testing.T) {
 			require.ErrorAs(t, err, &oe)
 			assert.Equal(t, tc.stage, oe.Stage)
 			assert.Equal(t, tc.code, errs.CodeOf(err))
+			assert.Equal(t, 1, strings.Count(err.Error(), faultyEvict.String()+": "), err.Error())
 			for _, w := range tc.want {
 				assert.ErrorContains(t, err, w)
 			}

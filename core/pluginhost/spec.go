@@ -118,7 +118,7 @@ type OpenError struct {
 
 // Error implements error.
 func (e *OpenError) Error() string {
-	return "plugin " + e.ID.String() + ": " + string(e.Stage) + ": " + e.Err.Error()
+	return "plugin " + wire.Named(e.ID.String()+": "+string(e.Stage), e.Err.Error())
 }
 
 // Unwrap returns the cause.

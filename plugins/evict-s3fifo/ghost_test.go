@@ -33,6 +33,48 @@ func TestGhostKeepsTheLatest(t *testing.T) {
 	assert.False(t, g.take(0))
 }
 
+// TestGhostOutlivesAnEmptiedPool: where the capacity is known, the pool can hold what it has held, however much of it is removed. The
+// ghost shrinks when the pool does, and tiny objects do not make it grow.
+func TestGhostOutlivesAnEmptiedPool(t *testing.T) {
+	for _, c := range []struct {
+		capacity, lastSize uint64
+		want               int
+	}{
+		{0, 10, 0},         // Unknown: nine tenths of the one object that is left.
+		{1000, 10, 50},     // All that were evicted.
+		{400, 10, 36},      // 40 objects of 10 bytes fit.
+		{1 << 50, 1, 50},   // Bounded by the 100 objects there have been.
+		{1000, 1 << 20, 0}, // One object that takes more than there is.
+	} {
+		var o *order
+		p := ranked.New(func(s *ranked.Set[state]) ranked.Order {
+			o = newOrder(*DefaultConfig(), s)
+			return o
+		})
+		require.NoError(t, evict.SetCapacity(t.Context(), p, c.capacity))
+		const n = 100
+		for id := evict.ID(1); id <= n; id++ {
+			size := uint64(10)
+			if id == n {
+				size = c.lastSize
+			}
+			require.NoError(t, p.Record(t.Context(), []evict.Event{{Op: evict.Insert, ID: id, Size: size, Fingerprint: uint64(id)}}))
+		}
+		got, err := p.Propose(t.Context(), make([]evict.Candidate, 0, n/2), 1<<30)
+		require.NoError(t, err)
+		for _, c := range got {
+			require.NoError(t, p.Resolve(t.Context(), []evict.Verdict{{ID: c.ID, Evicted: true}}))
+		}
+		for id := evict.ID(n/2 + 1); id < n; id++ {
+			require.NoError(t, p.Record(t.Context(), []evict.Event{{Op: evict.Remove, ID: id}}))
+		}
+		// The last object leaves, and returns as itself.
+		_, err = p.Propose(t.Context(), make([]evict.Candidate, 0, 1), 1)
+		require.NoError(t, err)
+		assert.EqualValues(t, c.want, o.ghost.set.Len(), "capacity %d, last size %d", c.capacity, c.lastSize)
+	}
+}
+
 // TestGhostShrinksWithThePool: what is remembered is bounded by what there is, also when
 // objects go by removal.
 func TestGhostShrinksWithThePool(t *testing.T) {

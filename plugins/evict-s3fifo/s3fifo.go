@@ -82,6 +82,8 @@ type order struct {
 	// Bytes of the ranked objects in small, and in main and retained; modulo 2^64.
 	smallBytes, mainBytes uint64
 	ghost                 ghost
+	// capacity is 0 while it is unknown. most is the largest number of objects there have been.
+	capacity, most uint64
 }
 
 func newPolicy(cfg Config) evict.Policy {
@@ -95,6 +97,7 @@ func newOrder(cfg Config, s *ranked.Set[state]) *order {
 // Insert implements ranked.Order.
 func (o *order) Insert(at uint32, ev *evict.Event) {
 	o.set.MoveAll(o.main, o.retained)
+	o.most = max(o.most, o.set.Len())
 	e, print := o.set.At(at), fold(ev.Fingerprint)
 	e.State = state(print) << printShift
 	if o.ghost.take(print) {
@@ -150,6 +153,20 @@ func (o *order) promote(at uint32) {
 	o.mainBytes += o.set.Size(at)
 }
 
+// SetCapacity implements ranked.Sized.
+func (o *order) SetCapacity(bytes uint64) { o.capacity = bytes }
+
+// fit is the number of objects that the pool holds when it is full. An emptied pool has room for the objects that it had, so
+// that their keys are worth remembering. most bounds the ghost if the last objects are tiny.
+func (o *order) fit() float64 {
+	there := o.set.Len()
+	if o.capacity == 0 || o.set.Bytes() == 0 {
+		return float64(there)
+	}
+	full := float64(o.capacity) / float64(o.set.Bytes()) * float64(there)
+	return max(float64(there), min(full, float64(o.most)))
+}
+
 // Leave implements ranked.Order.
 func (o *order) Leave(at uint32) {
 	if o.set.At(at).State.main() {
@@ -157,7 +174,7 @@ func (o *order) Leave(at uint32) {
 	} else {
 		o.smallBytes -= o.set.Size(at)
 	}
-	o.ghost.trim(uint64(o.cfg.GhostRatio * float64(o.set.Len())))
+	o.ghost.trim(uint64(o.cfg.GhostRatio * o.fit()))
 }
 
 // Spare implements ranked.Order.
@@ -174,6 +191,6 @@ func (o *order) Spare(at uint32) {
 func (o *order) Evicted(at uint32) {
 	if s := o.set.At(at).State; !s.main() {
 		o.ghost.add(s.fingerprint())
-		o.ghost.trim(uint64(o.cfg.GhostRatio * float64(o.set.Len())))
+		o.ghost.trim(uint64(o.cfg.GhostRatio * o.fit()))
 	}
 }

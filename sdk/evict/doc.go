@@ -13,10 +13,12 @@
 // started again gets an Insert for every object in batches of 4096, oldest access first. Each call
 // may take 5 s.
 //
-// Capacity: a policy is not told how much memory there is, because segments come and go, and a
-// master with several cells has a policy for each. Propose is only called when memory is short, so
-// that the bytes that a policy then knows are about its capacity. A policy whose queues are shares of
-// the capacity takes shares of the bytes or objects that it knows.
+// Capacity: a policy that implements Sized learns how much memory there is: after its start, and
+// within 10 ms whenever segments come or go. A master with several cells has a policy for each, and
+// each learns the memory of its cell. A policy must work while the capacity is unknown, because older
+// hosts do not tell it. Propose is only called when memory is short, so that the bytes that a policy
+// then knows are about its capacity. They can be less: each replica of an object takes memory, and
+// memory that is being written has no object yet.
 //
 // Objects are numbers, never keys or pointers, so that a policy can hold millions of them
 // in a few flat arrays. All calls carry batches: a call through a subprocess costs about

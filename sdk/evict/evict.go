@@ -88,6 +88,22 @@ type Policy interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
+// Sized is a companion of Policy for one that has a use for the capacity.
+type Sized interface {
+	Policy
+	// SetCapacity says how many bytes of memory the pool has from now on, 0 while it has none. Before the first call the
+	// capacity is unknown. It comes in order with Record. Calls may repeat a value. An error has the meaning of one of Record.
+	SetCapacity(ctx context.Context, bytes uint64) error
+}
+
+// SetCapacity tells a policy the capacity if it is Sized.
+func SetCapacity(ctx context.Context, p Policy, bytes uint64) error {
+	if s, ok := p.(Sized); ok {
+		return s.SetCapacity(ctx, bytes)
+	}
+	return nil
+}
+
 // Factory makes policies. Obtain one from Define.
 type Factory = plugin.FactoryOf[Policy]
 

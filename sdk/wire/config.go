@@ -15,7 +15,7 @@ import (
 // what the server does for one in a process of its own, so that a mistake reads the same
 // in both. Errors carry InvalidParams and name the setting by its path.
 func DecodeConfig(f plugin.Factory, settings []byte) (plugin.Config, error) {
-	op := f.Manifest().String() + ": configuration"
+	op := f.Manifest().String() + ": configure"
 	cfg := f.DefaultConfig()
 	if len(settings) > MaxConfig {
 		return nil, errs.New(errs.InvalidParams, op, "%d bytes of settings, at most %d are allowed", len(settings), MaxConfig)

@@ -74,7 +74,7 @@ func TestDecodeConfigRefusals(t *testing.T) {
 	} {
 		_, err := DecodeConfig(f, []byte(in))
 		if assert.ErrorContains(t, err, want, "%.60s", in) {
-			assert.ErrorContains(t, err, "evict/fifo: configuration")
+			assert.ErrorContains(t, err, "evict/fifo: configure")
 			assert.Equal(t, errs.InvalidParams, errs.CodeOf(err))
 		}
 	}

@@ -138,7 +138,47 @@ func ToStatus(err error) error {
 	return st.Err()
 }
 
-// FromStatus turns what a gRPC call returned into an error of ours, naming op. A status
+// Named returns the text of an error of the operation op, which begins with the plugin's ID, as in "evict/lru: start". It has op
+// once, although text may begin with op, or with the plugin and another of its operations, as texts of other layers and of plugins of
+// earlier releases do.
+func Named(op, text string) string { return op + ": " + unnamed(op, text) }
+
+// Wrap is errs.Wrap for an error of a plugin. Its text is that of Named. Nil stays nil.
+func Wrap(code errs.Code, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return errs.Wrap(code, op, &unnamedError{err, unnamed(op, err.Error())})
+}
+
+// unnamedError is an error without the names that the one around it has.
+type unnamedError struct {
+	error
+	text string
+}
+
+func (e *unnamedError) Error() string { return e.text }
+func (e *unnamedError) Unwrap() error { return e.error }
+
+// unnamed removes the names of the plugin and of its operation from the beginning of text.
+func unnamed(op, text string) string {
+	id, verb, _ := strings.Cut(op, ": ")
+	for {
+		rest, again := strings.CutPrefix(text, id+": ")
+		if again && verb == "configure" {
+			rest = strings.TrimPrefix(rest, "configuration: ")
+		}
+		if again {
+			rest = strings.TrimPrefix(rest, verb+": ")
+		}
+		if !again || rest == "" {
+			return text
+		}
+		text = rest
+	}
+}
+
+// FromStatus turns what a gRPC call returned into an error of ours, naming op. The error has the text of Named. A status
 // without our details is a failure of the connection or of gRPC.
 func FromStatus(op string, err error) error {
 	if err == nil {
@@ -147,6 +187,7 @@ func FromStatus(op string, err error) error {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
 		if m, ok := d.(*pluginv1.Error); ok {
+			m.Message = unnamed(op, m.GetMessage())
 			e := fromProto(m)
 			e.Op = op
 			return e

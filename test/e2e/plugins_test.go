@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,6 +147,32 @@ func TestListShowsWhatFails(t *testing.T) {
 	require.Equal(t, 0, r.Code, r.Stderr)
 	until(t, p.master, "evict/faulty", "well", well)
 	p.mustPutGet(t, "after")
+}
+
+// TestPolicyProcessLearnsTheCapacity: a policy in a process of its own learns how much memory there is at the start, once a
+// segment is mounted, and when it was started again.
+func TestPolicyProcessLearnsTheCapacity(t *testing.T) {
+	p := startPool(t, 1, "--config", configured(t, "master: {evictor: faulty}\nplugins: {dirs: ["+bin+"]}\n"))
+	learned := func(want int) (all []string) {
+		require.NoError(t, cluster.Poll(p.master, 90*time.Second, func() error {
+			log := p.master.Tail()
+			all = nil
+			for _, m := range regexp.MustCompile(`capacity .*bytes=(\d+)`).FindAllStringSubmatch(log[max(strings.LastIndex(log, "ready"), 0):], -1) {
+				all = append(all, m[1])
+			}
+			if len(all) < want {
+				return fmt.Errorf("the policy learned %q since its last start", all)
+			}
+			return nil
+		}))
+		return all
+	}
+	first := learned(2)
+	assert.Equal(t, "0", first[0], "nothing is mounted at the start")
+	require.NotEqual(t, "0", first[1], "a segment is mounted")
+	require.NoError(t, syscall.Kill(until(t, p.master, "evict/faulty", "well", well).PID, syscall.SIGKILL))
+	until(t, p.master, "evict/faulty", "well again", func(u used) bool { return u.Restarts > 0 && u.State == "ok" })
+	assert.Equal(t, first[len(first)-1:], learned(1), "it is told the capacity when it is started again")
 }
 
 // TestNoOrphans kills the plugin, the host, or both at once. Every process that they started ends.

@@ -95,10 +95,15 @@ func SimulateCells(ctx context.Context, t *Trace, policies []evict.Policy, capac
 		of[b] = uint8(cells.Of(strconv.FormatUint(fingerprint(uint32(b)), 16), n))
 	}
 	for i, p := range policies {
-		s.memory[i] = newPool(ctx, t, p, max((capacity*(i+1))/n-(capacity*i)/n, 1))
+		if s.memory[i], err = newPool(ctx, t, p, max((capacity*(i+1))/n-(capacity*i)/n, 1)); err != nil {
+			return h, err
+		}
 	}
 	if tier != nil {
-		s.tier, s.promotion = newPool(ctx, t, tier.Policy, tier.Capacity), tier.Promotion
+		if s.tier, err = newPool(ctx, t, tier.Policy, tier.Capacity); err != nil {
+			return h, fmt.Errorf("tier: %w", err)
+		}
+		s.promotion = tier.Promotion
 		s.reads = make([]int, t.distinct)
 	}
 	before := make([]int, n)
@@ -179,13 +184,16 @@ type pool struct {
 	verdict [1]evict.Verdict
 }
 
-func newPool(ctx context.Context, t *Trace, p evict.Policy, capacity int) *pool {
+func newPool(ctx context.Context, t *Trace, p evict.Policy, capacity int) (*pool, error) {
+	if err := evict.SetCapacity(ctx, p, uint64(capacity)); err != nil {
+		return nil, fmt.Errorf("set capacity: %w", err)
+	}
 	return &pool{
 		ctx: ctx, policy: p, free: capacity,
 		id:      make([]evict.ID, t.distinct),
 		block:   []uint32{0},
 		victims: make([]evict.Candidate, 0, 1),
-	}
+	}, nil
 }
 
 func (s *pool) has(b uint32) bool { return s.id[b] != 0 }

@@ -62,6 +62,7 @@ type Reclaimer interface {
 // Evictor makes space. It is safe for concurrent use; its methods run one at a time.
 type Evictor struct {
 	policy    evict.Policy
+	capacity  func() uint64
 	table     *objects.Table
 	reclaimer Reclaimer
 	clock     lease.Clock
@@ -75,6 +76,7 @@ type Evictor struct {
 	turn       chan struct{}
 	deferred   deferral
 	owed       []evict.Verdict // not sent to the policy yet
+	told       uint64          // the capacity that the policy knows
 	stale      bool            // the policy missed events
 	nextRepair lease.Instant
 	barren     lease.Instant // until when asking the policy is pointless
@@ -92,13 +94,14 @@ type Evictor struct {
 	bin, group objects.Bin
 }
 
-// New returns an evictor.
-func New(p evict.Policy, t *objects.Table, reclaimer Reclaimer, clock lease.Clock, log *slog.Logger) *Evictor {
+// New returns an evictor. The policy learns what capacity returns, the bytes of memory that there are.
+func New(p evict.Policy, capacity func() uint64, t *objects.Table, reclaimer Reclaimer, clock lease.Clock, log *slog.Logger) *Evictor {
 	return &Evictor{
-		policy: p, table: t, reclaimer: reclaimer, clock: clock, log: log,
+		policy: p, capacity: capacity, table: t, reclaimer: reclaimer, clock: clock, log: log,
 		turn:       make(chan struct{}, 1),
 		deferred:   newDeferral(),
 		samples:    map[string]sample{},
+		told:       math.MaxUint64, // Nothing yet.
 		candidates: make([]evict.Candidate, 0, proposeBatch),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type fixture struct {
 	seg   *segments.Segment
 	alloc *mastertest.Alloc
 
+	capacity  atomic.Uint64
 	reclaimed map[history.Reason][]string
 }
 
@@ -40,7 +42,7 @@ func newFixture(t *testing.T, policy evict.Policy) *fixture {
 	b.seg = &segments.Segment{Segment: model.Segment{Base: 1, Size: 1 << 20}, Space: 1}
 	require.NoError(t, b.alloc.AddSpace(t.Context(), alloc.Space{ID: 1, Size: 1 << 20}))
 	log := slog.New(slog.DiscardHandler)
-	b.Evictor = New(policy, b.table, reclaimer{space.New(b.alloc, log), b}, lease.NewClock(), log)
+	b.Evictor = New(policy, b.capacity.Load, b.table, reclaimer{space.New(b.alloc, log), b}, lease.NewClock(), log)
 	b.reclaimed = map[history.Reason][]string{}
 	return b
 }

@@ -83,6 +83,12 @@ func (e *Evictor) drain(ctx context.Context) error {
 		e.owed = nil
 		e.resolve(ctx, owed)
 	}
+	if e.capacity() != e.told {
+		if err := e.setCapacity(context.WithoutCancel(ctx), e.policy); err != nil {
+			e.fail(err)
+			return err
+		}
+	}
 	if len(drained) == 0 {
 		return nil
 	}
@@ -108,6 +114,17 @@ func (e *Evictor) record(ctx context.Context, p evict.Policy, events []evict.Eve
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	return p.Record(ctx, events)
+}
+
+func (e *Evictor) setCapacity(ctx context.Context, p evict.Policy) error {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	bytes := e.capacity()
+	if err := evict.SetCapacity(ctx, p, bytes); err != nil {
+		return err
+	}
+	e.told = bytes
+	return nil
 }
 
 func (e *Evictor) resolve(ctx context.Context, verdicts []evict.Verdict) {
@@ -164,6 +181,9 @@ func (e *Evictor) resync(ctx context.Context, p evict.Policy, anew bool) error {
 	e.resyncing.Store(max(e.table.Noted(), 1))
 	defer e.resyncing.Store(0)
 	e.quiet = 0
+	if err := e.setCapacity(ctx, p); err != nil {
+		return fmt.Errorf("resync eviction policy: set capacity: %w", err)
+	}
 	all := e.table.Ranking()
 	for rest := all; len(rest) > 0; {
 		n := min(len(rest), recordBatch)

@@ -31,6 +31,40 @@ func (s *strict) Record(ctx context.Context, events []evict.Event) error {
 	return s.LRU.Record(ctx, events)
 }
 
+// sized is a policy that hears of capacities.
+type sized struct {
+	*mastertest.LRU
+	heard []uint64
+	err   error
+}
+
+func (s *sized) SetCapacity(_ context.Context, bytes uint64) error {
+	s.heard = append(s.heard, bytes)
+	return s.err
+}
+
+// A policy hears of the capacity at first, whenever it has changed, and after a restart.
+func TestPoliciesLearnTheCapacity(t *testing.T) {
+	p := &sized{LRU: mastertest.NewLRU()}
+	b := newFixture(t, p)
+	for _, bytes := range []uint64{0, 0, 100, 100, 50} {
+		b.capacity.Store(bytes)
+		require.NoError(t, b.Tend(t.Context()))
+	}
+	require.Equal(t, []uint64{0, 100, 50}, p.heard)
+
+	next := &sized{LRU: mastertest.NewLRU()}
+	require.NoError(t, b.Replay(t.Context(), next))
+	require.Equal(t, []uint64{50}, next.heard, "a restarted one")
+
+	b.capacity.Store(70)
+	p.err = errStale
+	require.Error(t, b.Tend(t.Context()))
+	p.err, b.nextRepair = nil, 0
+	require.NoError(t, b.Tend(t.Context()), "the resync tells it")
+	require.Equal(t, []uint64{0, 100, 50, 70, 70}, p.heard)
+}
+
 // The table changes during a resync of a policy. What the policy knows afterwards is right.
 func TestResyncOfAPolicyWhileTheTableChanges(t *testing.T) {
 	b := newFixture(t, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // endGrace bounds the delivery of completions after the end of a process. They are queued by
@@ -114,7 +115,7 @@ func (r *Relay) enroll(ctx context.Context, gen *Generation) error {
 		key, err := gen.t.Register(ctx, g)
 		gen.observe(ctx, err)
 		if err != nil {
-			return errs.Wrap(errs.CodeOf(err), r.op("register a region again"), err)
+			return wire.Wrap(errs.CodeOf(err), r.op("register a region again"), err)
 		}
 		r.mu.Lock()
 		gen.keys[g.ID] = key

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/transport"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // path is one path of the caller's. It uses one inner path at a time. Earlier inner paths may
@@ -133,7 +134,7 @@ func (p *path) notYet(op string, why error) error {
 	err := error(errs.New(errs.TransferFail, p.r.op(op), "the plugin was started again, and the path to the peer is not renewed yet"))
 	class := errs.ClassTransientPath
 	if why != nil {
-		err = errs.Wrap(errs.TransferFail, p.r.op(op)+": the plugin was started again, and the path to the peer cannot be renewed", why)
+		err = wire.Wrap(errs.TransferFail, p.r.op(op)+": the plugin was started again, and the path to the peer cannot be renewed", why)
 		if errs.ClassOf(why) == errs.ClassTransientPeer {
 			class = errs.ClassTransientPeer
 		}

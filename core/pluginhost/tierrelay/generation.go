@@ -7,6 +7,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/tier"
+	"github.com/mooncake-go/mooncake/sdk/wire"
 )
 
 // endGrace bounds the wait for the end of a process that does not answer any more.
@@ -62,7 +63,7 @@ func (r *Relay) Enroll(ctx context.Context, gen *Generation) error {
 		gen.observe(ctx, err)
 		if err != nil {
 			r.order.Release(exclusive)
-			return errs.Wrap(errs.CodeOf(err), r.op("register a region again"), err)
+			return wire.Wrap(errs.CodeOf(err), r.op("register a region again"), err)
 		}
 		r.mu.Lock()
 		gen.has[g.ID] = true

@@ -28,6 +28,7 @@ func (s *subjects) cases() []conformance.Case {
 		run        func(conformance.T, *subjects)
 	}{
 		{"propose", "Propose appends victims until their sizes reach what is asked for, dst is full or nothing is ranked, and none of them twice.", testPropose},
+		{"capacity", "A policy that takes the capacity takes any, at any time, and still ranks the same objects.", testCapacity},
 		{"hostile", "What a correct master never sends is ignored: ID 0, circles of parents, sizes whose sum overflows.", testHostile},
 		{"numbers", "IDs and sizes have 64 bits, and two objects whose IDs share the lower 32 are two.", testNumbers},
 		{"batches", "A batch of any length is applied whole and in order, and a policy knows any number of objects.", testBatches},

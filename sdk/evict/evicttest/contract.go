@@ -2,6 +2,8 @@ package evicttest
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -209,4 +211,26 @@ func testIndependent(t conformance.T, f *subjects) {
 	b.insert(1, 20)
 	a.remove(1)
 	b.holds(1, 20, 0)
+}
+
+// testCapacity sets capacities between and beyond the bytes that the policy knows.
+func testCapacity(t conformance.T, f *subjects) {
+	s := newSubject(t, f)
+	set := func(bytes uint64) {
+		s.call(func() string { return fmt.Sprintf("SetCapacity of %d bytes", bytes) }, func(ctx context.Context) error {
+			return evict.SetCapacity(ctx, s.p, bytes)
+		})
+	}
+	set(0)
+	s.insert(1, 10, 10, 10)
+	for _, bytes := range []uint64{100, 100, 1, 0, math.MaxUint64} {
+		set(bytes)
+		s.holds(3, 30, 0)
+		got := s.propose(10, 8)
+		if len(got) != 1 {
+			s.failf("Propose of 10 bytes returns %s with a capacity of %d, and should return 1 object of 10 bytes", listed(got, candidateText), bytes)
+		}
+		s.resolve(evict.Verdict{ID: got[0].ID})
+	}
+	s.left("the capacity removes no object", 1, 2, 3)
 }

@@ -33,6 +33,16 @@ func (p *simple) clear() {
 	p.size, p.proposed, p.ranked = map[evict.ID]uint64{}, map[evict.ID]bool{}, nil
 }
 
+// SetCapacity implements evict.Sized.
+func (p *simple) SetCapacity(_ context.Context, bytes uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault == "a small capacity forgets" && bytes == 1 {
+		p.clear()
+	}
+	return nil
+}
+
 func (p *simple) Start(context.Context, plugin.Host) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

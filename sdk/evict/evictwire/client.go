@@ -12,14 +12,14 @@ import (
 )
 
 // Client is an eviction policy on the other side of a connection. It implements
-// evict.Policy; it does not own the connection.
+// evict.Sized; it does not own the connection.
 type Client struct {
 	*wire.Lifecycle
 	caller *wire.Caller
 	rpc    evictv1.EvictServiceClient
 }
 
-var _ evict.Policy = (*Client)(nil)
+var _ evict.Sized = (*Client)(nil)
 
 // NewClient makes a client; nothing is sent before Configure.
 func NewClient(conn grpc.ClientConnInterface, o wire.ClientOptions) *Client {
@@ -35,6 +35,12 @@ func (e *Client) Record(ctx context.Context, events []evict.Event) error {
 		}
 	}
 	return nil
+}
+
+// SetCapacity implements evict.Sized. A plugin that does not know of capacities gets a batch without events.
+func (e *Client) SetCapacity(ctx context.Context, bytes uint64) error {
+	_, err := wire.Call(ctx, e.caller, "set capacity", e.rpc.Record, &evictv1.RecordRequest{Capacity: &bytes})
+	return err
 }
 
 // Propose implements evict.Policy. When it fails after the plugin proposed some already,

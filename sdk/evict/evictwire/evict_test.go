@@ -11,6 +11,8 @@ import (
 
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/evict"
+	"github.com/mooncake-go/mooncake/sdk/internal/wiretest"
+	"github.com/mooncake-go/mooncake/sdk/plugin"
 	evictv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/evict/v1"
 	"github.com/mooncake-go/mooncake/sdk/wire"
 )
@@ -64,6 +66,46 @@ func TestProposeKeepsToItsBounds(t *testing.T) {
 	got, err = e.Propose(ctx, prefix[:1:1], 1<<40)
 	require.NoError(t, err)
 	assert.Equal(t, prefix, got, "no capacity, no proposal")
+}
+
+// sized is a fifo that hears of capacities, and of how many events came before each.
+type sized struct {
+	*fifo
+	heard [][2]uint64
+}
+
+func (s *sized) SetCapacity(_ context.Context, bytes uint64) error {
+	s.heard = append(s.heard, [2]uint64{bytes, uint64(s.events)})
+	return s.fail
+}
+
+// TestCapacity: a policy hears of each capacity in order with the events, and one that has no use for it goes on.
+func TestCapacity(t *testing.T) {
+	p := &sized{fifo: &fifo{proposed: map[evict.ID]uint64{}}}
+	for name, policy := range map[string]evict.Policy{"sized": p, "not sized": &fifo{proposed: map[evict.ID]uint64{}}} {
+		t.Run(name, func(t *testing.T) {
+			f := evict.Define(testManifest(), func() *plugin.NoConfig { return &plugin.NoConfig{} },
+				func(*plugin.NoConfig) (evict.Policy, error) { return policy, nil })
+			c, err := wiretest.Connect(t, Kind().Descriptor(), f, wire.ServerOptions{}, nil)
+			require.NoError(t, err)
+			e := NewClient(c.Conn, wire.ClientOptions{ID: testManifest().ID})
+			require.NoError(t, e.Configure(t.Context(), 1, nil))
+			through := Kind().Wrap(Kind().Route(e, func(_ context.Context, _ string, call func(evict.Policy) error) error { return call(e) }), e)
+			for i, bytes := range []uint64{0, 1 << 40, 1 << 20} {
+				require.NoError(t, evict.SetCapacity(t.Context(), through, bytes))
+				require.NoError(t, through.Record(t.Context(), inserts(i+1)))
+			}
+			st, err := through.Stats(t.Context())
+			require.NoError(t, err)
+			assert.EqualValues(t, 6, st.Objects)
+		})
+	}
+	assert.Equal(t, [][2]uint64{{0, 0}, {1 << 40, 1}, {1 << 20, 3}}, p.heard)
+
+	p.fail = errs.New(errs.NoAvailableHandle, "", "full")
+	s := &server{object: func() (evict.Policy, error) { return p, nil }}
+	_, err := s.Record(t.Context(), &evictv1.RecordRequest{Capacity: new(uint64)})
+	assert.ErrorIs(t, wire.FromStatus("x", err), errs.NoAvailableHandle.Err())
 }
 
 func TestPolicyErrorKeepsItsCode(t *testing.T) {

@@ -42,6 +42,11 @@ func (w wrapped) Start(ctx context.Context, host plugin.Host) error {
 // Stop implements plugin.Component.
 func (w wrapped) Stop(ctx context.Context) error { return w.lifecycle.Stop(ctx) }
 
+// SetCapacity implements evict.Sized.
+func (w wrapped) SetCapacity(ctx context.Context, bytes uint64) error {
+	return evict.SetCapacity(ctx, w.Policy, bytes)
+}
+
 type routed struct {
 	plugin.Component
 	route wire.Router[evict.Policy]
@@ -50,6 +55,11 @@ type routed struct {
 // Record implements evict.Policy.
 func (r routed) Record(ctx context.Context, events []evict.Event) error {
 	return r.route(ctx, "record", func(p evict.Policy) error { return p.Record(ctx, events) })
+}
+
+// SetCapacity implements evict.Sized.
+func (r routed) SetCapacity(ctx context.Context, bytes uint64) error {
+	return r.route(ctx, "set capacity", func(p evict.Policy) error { return evict.SetCapacity(ctx, p, bytes) })
 }
 
 // Propose implements evict.Policy.

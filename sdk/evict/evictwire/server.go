@@ -23,7 +23,13 @@ func (s *server) Record(ctx context.Context, m *evictv1.RecordRequest) (*evictv1
 	if err != nil {
 		return nil, wire.ToStatus(err)
 	}
-	if err := p.Record(ctx, events); err != nil {
+	if m.Capacity != nil {
+		err = evict.SetCapacity(ctx, p, m.GetCapacity())
+	}
+	if err == nil && (len(events) > 0 || m.Capacity == nil) {
+		err = p.Record(ctx, events)
+	}
+	if err != nil {
 		return nil, wire.ToStatus(err)
 	}
 	return &evictv1.RecordResponse{}, nil

@@ -28,7 +28,13 @@ type Order interface {
 	Evicted(at uint32)
 }
 
-// policy implements evict.Policy. A batch holds the lock once.
+// Sized is an Order with a use for the capacity; see evict.Sized.
+type Sized interface {
+	Order
+	SetCapacity(bytes uint64)
+}
+
+// policy implements evict.Sized. A batch holds the lock once.
 type policy[T any] struct {
 	mu       sync.Mutex
 	set      *Set[T]
@@ -70,6 +76,16 @@ func (p *policy[T]) Record(_ context.Context, events []evict.Event) error {
 		case ev.Op == evict.Remove:
 			p.remove(at)
 		}
+	}
+	return nil
+}
+
+// SetCapacity implements evict.Sized.
+func (p *policy[T]) SetCapacity(_ context.Context, bytes uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o, ok := p.order.(Sized); ok {
+		o.SetCapacity(bytes)
 	}
 	return nil
 }

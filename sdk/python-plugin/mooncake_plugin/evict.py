@@ -97,6 +97,9 @@ class Policy(ABC):
     def stop(self) -> None:
         """Free everything. At any time, also before start, and more than once."""
 
+    def set_capacity(self, capacity: int) -> None:
+        """Hear how many bytes of memory the pool has from now on. Unknown before the first call."""
+
     @abstractmethod
     def record(self, events: Sequence[Event]) -> None:
         """Apply events, in order."""
@@ -129,6 +132,8 @@ class Evict(Kind):
             columns("evict record", MAX_ITEMS, n, len(prints))
             if unknown := set(request.ops) - {1, 2, 3}:
                 raise invalid(f"evict record: an event has the unknown operation {min(unknown)}")
+            if request.HasField("capacity"):
+                policy.set_capacity(request.capacity)
             policy.record(list(map(Event, request.ops, request.ids, request.sizes, request.parents, prints)))
             return wire.RecordResponse()
 

@@ -74,4 +74,44 @@ func TestASignedSet(t *testing.T) {
 	assert.Equal(t, command.ExitOK, first(w.run("verify")))
 }
 
+// TestRollbackInASignedSet: the rollback of one plugin changes the lock file, so that the signature of the set is of another one. Each
+// refusal says what to do, and signing again is enough. With --keep-lock the set stays signed, and the plugin that is put back is refused.
+func TestRollbackInASignedSet(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", private(t))
+	w := newWorkbench(t)
+	var made plugins.Keys
+	require.Equal(t, command.ExitOK, w.json(&made, "keygen", filepath.Join(private(t), "set")))
+	sign := func() {
+		code, _, errOut := w.run("sign", "--key", made.Private)
+		require.Equal(t, command.ExitOK, code, errOut)
+	}
+	file := filepath.Join(private(t), "fifo")
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		w.write(file, "evict/fifo", version, "#!/bin/false\x00")
+		require.Equal(t, command.ExitOK, first(w.run("install", file, "--lock")))
+	}
+	sign()
+	w.environ = append(w.environ, "MOONCAKE_PLUGINS_TRUSTED_KEYS="+made.Key)
+	require.Equal(t, command.ExitOK, first(w.run("verify")))
+
+	code, out, errOut := w.run("rollback", "evict/fifo")
+	require.Equal(t, command.ExitOK, code, errOut)
+	assert.Contains(t, out+errOut, "mooncake plugins sign --key FILE --plugin-lock "+w.lock)
+	code, _, errOut = w.run("verify")
+	assert.Equal(t, command.ExitFailure, code)
+	assert.Contains(t, errOut, "was changed after signing")
+	assert.Contains(t, errOut, "mooncake plugins sign")
+	sign()
+	require.Equal(t, command.ExitOK, first(w.run("verify")), "signed again")
+
+	code, _, errOut = w.run("rollback", "evict/fifo", "--keep-lock")
+	require.Equal(t, command.ExitOK, code, errOut)
+	code, _, errOut = w.run("verify")
+	assert.Equal(t, command.ExitFailure, code)
+	assert.NotContains(t, errOut, "was changed after signing")
+	assert.Contains(t, errOut, "mooncake plugins lock")
+	require.Equal(t, command.ExitOK, first(w.run("rollback", "evict/fifo", "--keep-lock")))
+	require.Equal(t, command.ExitOK, first(w.run("verify")), "a second rollback undoes the first")
+}
+
 func first(code int, _, _ string) int { return code }

@@ -157,6 +157,12 @@ func (p *policy) Record(_ context.Context, events []evict.Event) error {
 	return nil
 }
 
+// SetCapacity implements evict.Sized.
+func (p *policy) SetCapacity(_ context.Context, bytes uint64) error {
+	p.host.Logger().Info("capacity", "bytes", bytes)
+	return nil
+}
+
 func (p *policy) Propose(_ context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

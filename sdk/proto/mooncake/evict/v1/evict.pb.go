@@ -31,7 +31,10 @@ type RecordRequest struct {
 	Sizes   []uint64 `protobuf:"varint,3,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
 	Parents []uint64 `protobuf:"fixed64,4,rep,packed,name=parents,proto3" json:"parents,omitempty"`
 	// May be absent as a whole: then all of them are unknown.
-	Fingerprints  []uint64 `protobuf:"fixed64,5,rep,packed,name=fingerprints,proto3" json:"fingerprints,omitempty"`
+	Fingerprints []uint64 `protobuf:"fixed64,5,rep,packed,name=fingerprints,proto3" json:"fingerprints,omitempty"`
+	// The memory of the pool in bytes from now on, for evict.Sized. Absent: as before, at first unknown. It comes before
+	// the events of the message, of which there may be none.
+	Capacity      *uint64 `protobuf:"varint,6,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -99,6 +102,13 @@ func (x *RecordRequest) GetFingerprints() []uint64 {
 		return x.Fingerprints
 	}
 	return nil
+}
+
+func (x *RecordRequest) GetCapacity() uint64 {
+	if x != nil && x.Capacity != nil {
+		return *x.Capacity
+	}
+	return 0
 }
 
 type RecordResponse struct {
@@ -432,13 +442,15 @@ var File_mooncake_evict_v1_evict_proto protoreflect.FileDescriptor
 
 const file_mooncake_evict_v1_evict_proto_rawDesc = "" +
 	"\n" +
-	"\x1dmooncake/evict/v1/evict.proto\x12\x11mooncake.evict.v1\"\x87\x01\n" +
+	"\x1dmooncake/evict/v1/evict.proto\x12\x11mooncake.evict.v1\"\xb5\x01\n" +
 	"\rRecordRequest\x12\x10\n" +
 	"\x03ops\x18\x01 \x01(\fR\x03ops\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\x06R\x03ids\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\x04R\x05sizes\x12\x18\n" +
 	"\aparents\x18\x04 \x03(\x06R\aparents\x12\"\n" +
-	"\ffingerprints\x18\x05 \x03(\x06R\ffingerprints\"\x10\n" +
+	"\ffingerprints\x18\x05 \x03(\x06R\ffingerprints\x12\x1f\n" +
+	"\bcapacity\x18\x06 \x01(\x04H\x00R\bcapacity\x88\x01\x01B\v\n" +
+	"\t_capacity\"\x10\n" +
 	"\x0eRecordResponse\"M\n" +
 	"\x0eProposeRequest\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12%\n" +
@@ -505,6 +517,7 @@ func file_mooncake_evict_v1_evict_proto_init() {
 	if File_mooncake_evict_v1_evict_proto != nil {
 		return
 	}
+	file_mooncake_evict_v1_evict_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
