@@ -48,7 +48,7 @@ func (c *counting) Accept() (net.Conn, error) {
 // TestRenewedPeersNoticeNothing: the certificates of both sides live for some seconds and are replaced before they end,
 // while calls are made over each protocol of the doors. Connections give way to others; no call fails.
 func TestRenewedPeersNoticeNothing(t *testing.T) {
-	const life, renewals = 4 * time.Second, 7
+	const life, renewals = 8 * time.Second, 7
 	a := securitytest.NewAuthority(t)
 	brief := func(role security.Role) securitytest.Certificate {
 		return securitytest.Certificate{Role: role, Name: "a", Ends: time.Now().Add(life)}
