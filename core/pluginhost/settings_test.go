@@ -70,7 +70,7 @@ func TestSettingsAreCheckedWithoutRunning(t *testing.T) {
 		{"linked", "{depth: 1}", nil},
 		{"linked", "{dept: 1}", []string{`:4: plugins.evict.linked.config.dept: unknown setting "dept": did you mean "depth"?`}},
 		{"linked", "{depth: x}", []string{`depth is "x", must be a whole number`}},
-		{"linked", "{depth: 0}", []string{`:4: plugins.evict.linked.config: evict/linked: configuration: INVALID_PARAMS: depth is 0, must not be`}},
+		{"linked", "{depth: 0}", []string{`:4: plugins.evict.linked.config: evict/linked: configure: INVALID_PARAMS: depth is 0, must not be`}},
 	} {
 		file := filepath.Join(t.TempDir(), "c.yaml")
 		text := "plugins:\n  evict:\n    " + x.name + ":\n      config: " + x.config + "\n"
