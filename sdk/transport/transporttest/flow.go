@@ -58,6 +58,10 @@ func allOK(t conformance.TB, done map[uint64]transport.Completion) {
 	}
 }
 
+// shrinkPatience is how long a completion may take once the check has failed: the search for a shorter sequence that fails
+// repeats the wait many times.
+const shrinkPatience = 100 * time.Millisecond
+
 // exactlyOnce is a state machine over one path. The model holds the operations that were accepted
 // and not yet reaped.
 func (s *suite) exactlyOnce(t conformance.T) {
@@ -67,6 +71,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 	_, hidden := s.register(t, server, 2, longest, transport.AccessLocal)
 	buf := s.local(t, client, 1, span+longest)
 	at := 0 // Each operation in flight has a buffer of its own.
+	patience := conformance.Patience(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		p, err := client.Dial(context.Background(), server.Endpoint())
 		require.NoError(t, err)
@@ -132,10 +137,11 @@ func (s *suite) exactlyOnce(t conformance.T) {
 					return
 				}
 				dst := make([]transport.Completion, rapid.IntRange(1, 30).Draw(rt, "cap"))
-				ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				n, err := p.Reap(ctx, dst)
 				if err != nil { // The deadline has passed, or the path is closed and has nothing left.
+					patience = min(patience, shrinkPatience)
 					rt.Fatalf("%s; Reap returned: %v", missing(), err)
 				}
 				require.Positive(t, n)
@@ -154,7 +160,7 @@ func (s *suite) exactlyOnce(t conformance.T) {
 		closed = true
 		dst := make([]transport.Completion, 7)
 		for {
-			ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience(t))
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			n, err := p.Reap(ctx, dst)
 			cancel()
 			for _, c := range dst[:n] {
