@@ -71,15 +71,19 @@ func conforms(t *testing.T, bin string, id plugin.ID) {
 // pythonLRU is the plugin of the tests below.
 var pythonLRU = plugin.ID{Kind: plugin.KindEvict, Name: "python-lru"}
 
-// settings is a configuration without settings and with a type of its own.
-type settings struct{ plugin.NoConfig }
+// settings are those of the policy in Python, whose manifest the factory has.
+type settings struct {
+	CountReads bool `json:"count_reads" default:"true" doc:"A read makes an object young again; false makes the policy first in, first out"`
+}
+
+func (*settings) Validate() error { return nil }
 
 // hosted is a factory whose policies are processes under the host of the core.
 func hosted(t *testing.T, dir string, id plugin.ID, m plugin.Manifest) evict.Factory {
 	catalog, err := core.New(nil, core.Options{Dirs: []string{dir}, Sandbox: sandbox.ModeAuto})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, catalog.Close(context.Background())) })
-	return evict.Define(m, func() *settings { return &settings{} }, func(*settings) (evict.Policy, error) {
+	return evict.Define(m, func() *settings { return &settings{CountReads: true} }, func(*settings) (evict.Policy, error) {
 		return catalog.OpenEvict(context.Background(), id, core.Spec{Mode: core.ModeSubprocess}, core.EvictOptions{
 			Supervision: core.Supervision{StartTimeout: time.Minute, CallTimeout: time.Minute},
 		})
