@@ -138,6 +138,7 @@ func TestSettingsAreJudged(t *testing.T) {
 		`{"buffer":4095}`:         "buffer is 4095, must be at least 4096",
 		`{"buffer":1e3}`:          "buffer is 1e3, must be at least 4096",
 		`{"buffer":4096.5}`:       "buffer is 4096.5, must be a whole number",
+		`{"timeout":"1us"}`:       "timeout is 1us, must be 1ms to 24h0m0s",
 		`{"timeout":"25h"}`:       "timeout is 25h, must be 1ms to 24h0m0s",
 		`{"timeout":"1"}`:         `timeout is "1", which is not a duration; write it with a unit, such as "30s" or "1m30s"`,
 		`{"timeout":30}`:          "timeout is 30, must be a text",
