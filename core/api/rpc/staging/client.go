@@ -71,7 +71,8 @@ type Client struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	nodes  map[string]*node // by endpoint
+	nodes  map[string]*node   // by endpoint: those that further calls use
+	open   map[*node]struct{} // these, and those that leave once their calls have ended
 	closed bool
 }
 
@@ -85,22 +86,22 @@ type node struct {
 	backoff time.Duration // the last one, 0 after a call that was answered
 	until   time.Time     // until when calls fail at once
 	why     error
-	leaving bool // further calls take another connection
+	leaving bool // its last call closes it
 }
 
 // NewClient returns a client without connections.
 func NewClient(opts Options) *Client {
-	return &Client{opts: opts.withDefaults(), now: time.Now, nodes: map[string]*node{}}
+	return &Client{opts: opts.withDefaults(), now: time.Now, nodes: map[string]*node{}, open: map[*node]struct{}{}}
 }
 
 // Close ends all connections; calls in flight and later ones fail. Repeatable.
 func (c *Client) Close() error {
 	c.mu.Lock()
-	nodes := c.nodes
-	c.nodes, c.closed = nil, true
+	open := c.open
+	c.nodes, c.open, c.closed = nil, nil, true
 	c.mu.Unlock()
 	var err error
-	for _, n := range nodes {
+	for n := range open {
 		err = errors.Join(err, n.conn.Close())
 	}
 	return err
@@ -151,9 +152,6 @@ func (c *Client) begin(op, endpoint string) (*node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, n := c.now(), c.nodes[endpoint]
-	if n != nil && n.leaving {
-		n = c.renew(endpoint, n)
-	}
 	switch {
 	case c.closed:
 		return nil, errs.Wrap(errs.RPCFail, op, store.ErrClosed)
@@ -167,7 +165,7 @@ func (c *Client) begin(op, endpoint string) (*node, error) {
 		if err := c.dial(endpoint, n); err != nil {
 			return nil, errs.Wrap(errs.InvalidParams, op, err)
 		}
-		c.nodes[endpoint] = n
+		c.nodes[endpoint], c.open[n] = n, struct{}{}
 	}
 	n.calls++
 	return n, nil
@@ -180,7 +178,7 @@ func (c *Client) end(n *node, err error, silent bool) {
 	n.calls--
 	n.used = c.now()
 	if n.leaving && n.calls == 0 {
-		_ = n.conn.Close() // Of a connection that renew took out, or will; it closes once.
+		c.hangUp(n)
 	}
 	if err == nil {
 		n.backoff, n.why = 0, nil
@@ -192,13 +190,23 @@ func (c *Client) end(n *node, err error, silent bool) {
 	n.until, n.why = n.used.Add(n.backoff), err
 }
 
-// renew takes a connection out that is to end, which its last call closes. It returns nil. The caller holds mu.
-func (c *Client) renew(endpoint string, n *node) *node {
-	delete(c.nodes, endpoint)
-	if n.calls == 0 {
-		_ = n.conn.Close() // It closes once.
+// leave has further calls to endpoint take another connection than n's, which its last call closes.
+func (c *Client) leave(endpoint string, n *node) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.leaving = true
+	if c.nodes[endpoint] == n {
+		delete(c.nodes, endpoint)
 	}
-	return nil
+	if n.calls == 0 {
+		c.hangUp(n)
+	}
+}
+
+// hangUp closes a connection without calls, unless Close did. The caller holds mu.
+func (c *Client) hangUp(n *node) {
+	delete(c.open, n)
+	_ = n.conn.Close() // No call is in flight.
 }
 
 // evict ends the connection that no call has used for longest, and returns whether there was one. The caller holds mu.
@@ -214,7 +222,7 @@ func (c *Client) evict() bool {
 		return false
 	}
 	delete(c.nodes, oldest)
-	_ = n.conn.Close() // It has no calls, and closes once.
+	c.hangUp(n)
 	return true
 }
 
@@ -227,11 +235,7 @@ func (c *Client) dial(endpoint string, n *node) (err error) {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			conn, err := connect(ctx, "tcp", addr)
 			if err == nil {
-				security.OnLeave(conn, func() {
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					n.leaving = true
-				})
+				security.OnLeave(conn, func() { go c.leave(endpoint, n) })
 			}
 			return conn, err
 		}),

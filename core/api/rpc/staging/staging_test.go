@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
 	nodev1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/node/v1"
@@ -221,4 +222,41 @@ func TestConnectionsAreBounded(t *testing.T) {
 	require.NoError(t, c.Close())
 	_, err = c.Stage(t.Context(), a.Addr().String(), oneRead)
 	require.ErrorIs(t, err, store.ErrClosed)
+}
+
+// TestLeavingConnections: a connection that leaves closes at once without a call in flight, and else after its last call,
+// while further calls take another one. Close finds each connection open, and ends those that leave.
+func TestLeavingConnections(t *testing.T) {
+	var blocks atomic.Bool
+	entered, release := make(chan struct{}), make(chan struct{})
+	at := serve(t, "127.0.0.1:0", stager.Funcs{OnStage: func(ctx context.Context, r []model.StageRead) (model.Staging, error) {
+		if blocks.Swap(false) {
+			entered <- struct{}{}
+			<-release
+		}
+		return stager.Echo(ctx, r)
+	}}).Addr().String()
+	c := newClient(t, Options{})
+	stage := func() error { _, err := c.Stage(t.Context(), at, oneRead); return err }
+	leave := func() *node {
+		n := c.nodes[at]
+		c.leave(at, n)
+		require.Empty(t, c.nodes)
+		return n
+	}
+	require.NoError(t, stage())
+	require.Equal(t, connectivity.Shutdown, leave().conn.GetState())
+
+	var inFlight sync.WaitGroup
+	blocks.Store(true)
+	inFlight.Go(func() { assert.NoError(t, stage()) })
+	<-entered
+	busy := leave()
+	require.NoError(t, stage())
+	require.NotEqual(t, connectivity.Shutdown, busy.conn.GetState())
+	close(release)
+	inFlight.Wait()
+	require.Equal(t, connectivity.Shutdown, busy.conn.GetState())
+	require.Len(t, c.open, 1)
+	require.NoError(t, c.Close())
 }
