@@ -2,11 +2,9 @@ package router_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/cells"
-	"github.com/mooncake-go/mooncake/core/master"
-	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/router"
-	arena "github.com/mooncake-go/mooncake/plugins/alloc-arena"
-	lru "github.com/mooncake-go/mooncake/plugins/evict-lru"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -32,104 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type host struct{}
 
 func (host) Logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func (host) Report(plugin.Health) {}
 
 const page = 64 << 10
 
-// newMaster starts a master with one mounted segment.
-func newMaster(t require.TestingT, i int) (m *master.Service, stop func()) {
-	ctx := context.Background()
-	a, err := arena.Factory().New(arena.Factory().DefaultConfig())
-	require.NoError(t, err)
-	require.NoError(t, a.Start(ctx, host{}))
-	e, err := lru.Factory().New(lru.Factory().DefaultConfig())
-	require.NoError(t, err)
-	require.NoError(t, e.Start(ctx, host{}))
-	cfg := master.DefaultConfig()
-	cfg.MetricReporting, cfg.Version, cfg.MaxOpenRatio = false, "1.2.3", 0
-	cfg.ClientTTL, cfg.LeaseTTL = time.Hour, time.Minute // Nothing ends during a test.
-	m, err = master.New(cfg, master.Deps{Alloc: a, Evict: e, Log: host{}.Logger(), Boottime: func() journal.Instant { return journal.Instant(time.Now().UnixNano()) }})
-	require.NoError(t, err)
-	require.NoError(t, m.Start(ctx))
-	require.NoError(t, m.MountSegment(ctx, nodeID, segmentOf(i)))
-	return m, func() {
-		require.NoError(t, m.Stop(ctx))
-		require.NoError(t, e.Stop(ctx))
-		require.NoError(t, a.Stop(ctx))
-	}
-}
-
 var nodeID, clientID = model.ClientID{Hi: 1}, model.ClientID{Hi: 2}
-
-func segmentOf(i int) model.Segment {
-	name := fmt.Sprint("n:", i)
-	return model.Segment{ID: model.SegmentID{Lo: uint64(i) + 1}, Name: name, Endpoint: name, Base: 1<<40 + uint64(i)<<30, Size: 64 << 20, Protocol: "tcp"}
-}
-
-// gate is a master that can be cut off.
-type gate struct {
-	store.Master
-	mu    sync.Mutex
-	cut   error         // calls fail with it
-	hangs chan struct{} // calls wait for it, unless their context ends
-	calls int
-}
-
-func (g *gate) pass(ctx context.Context) error {
-	g.mu.Lock()
-	cut, hangs := g.cut, g.hangs
-	g.calls++
-	g.mu.Unlock()
-	if hangs != nil {
-		select {
-		case <-hangs:
-		case <-ctx.Done():
-			return errs.Wrap(errs.RPCTimeout, "gate", ctx.Err())
-		}
-	}
-	return cut
-}
-
-func (g *gate) set(cut error, hangs chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.cut, g.hangs = cut, hangs
-}
-
-func (g *gate) Ready(ctx context.Context) (string, error) {
-	if err := g.pass(ctx); err != nil {
-		return "", err
-	}
-	return g.Master.Ready(ctx)
-}
-
-func (g *gate) Ping(ctx context.Context, c model.ClientID, r model.PingReport) (model.PingReply, error) {
-	if err := g.pass(ctx); err != nil {
-		return model.PingReply{}, err
-	}
-	return g.Master.Ping(ctx, c, r)
-}
-
-func (g *gate) Exist(ctx context.Context, c model.Caller, keys []model.Key) ([]model.Result[bool], error) {
-	if err := g.pass(ctx); err != nil {
-		return nil, err
-	}
-	return g.Master.Exist(ctx, c, keys)
-}
-
-func (g *gate) PutStart(ctx context.Context, c model.Caller, items []model.PutItem, cfg model.ReplicateConfig, into *model.Answer[[]model.Replica]) ([]model.Result[[]model.Replica], error) {
-	if err := g.pass(ctx); err != nil {
-		return nil, err
-	}
-	return g.Master.PutStart(ctx, c, items, cfg, into)
-}
-
-func (g *gate) ListKeys(ctx context.Context, c model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
-	if err := g.pass(ctx); err != nil {
-		return nil, err
-	}
-	return g.Master.ListKeys(ctx, c, expr, after, limit)
-}
 
 // TestSeveralCellsAreOneMaster runs the same random calls against one master and against a Router over several.
 func TestSeveralCellsAreOneMaster(t *testing.T) {
@@ -318,35 +220,6 @@ func codes(list []error) []string {
 	return out
 }
 
-// gated are cells with a gate before each.
-func gated(t *testing.T, n int) (*router.Router, []*gate) {
-	var gates []*gate
-	var masters []store.Master
-	for i := range n {
-		time.Sleep(time.Millisecond) // Each has an epoch of its own.
-		m, stop := newMaster(t, i)
-		t.Cleanup(stop)
-		gates = append(gates, &gate{Master: m})
-		masters = append(masters, gates[i])
-	}
-	r := router.New(masters...)
-	t.Cleanup(r.Close)
-	return r, gates
-}
-
-// keysOf returns some keys of each cell.
-func keysOf(n, each int) (keys []model.Key) {
-	have := make([]int, n)
-	for i := 0; len(keys) < n*each; i++ {
-		k := fmt.Sprint("k", i)
-		if c := cells.Of(k, n); have[c] < each {
-			have[c]++
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
-
 var errCut = errs.New(errs.RPCFail, "gate", "it is cut")
 
 // TestAnUnreachableCellIsAnErrorOfItsKeys: the other keys have their answers, calls on the cell end at once when it counts as
@@ -413,40 +286,6 @@ func TestACellThatIsHandedOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { handedOver(t, away) })
 		})
 	}
-}
-
-func handedOver(t *testing.T, away error) {
-	const n, moving = 2, 1
-	r, gates := gated(t, n)
-	keys := keysOf(n, 2)
-	exist := func() (failed int) {
-		got, err := r.Exist(t.Context(), model.Caller{}, keys)
-		require.NoError(t, err)
-		for _, g := range got {
-			if g.Err != nil {
-				require.Equal(t, errs.CodeOf(away), errs.CodeOf(g.Err), "%v", g.Err)
-				failed++
-			}
-		}
-		return failed
-	}
-	require.Zero(t, exist())
-	gates[moving].set(away, nil)
-	go func() {
-		time.Sleep(200 * time.Millisecond)
-		gates[moving].set(nil, nil)
-	}()
-	require.Zero(t, exist())
-	gates[moving].set(away, nil)
-	require.Equal(t, 2, exist(), "no master takes over")
-	began := time.Now()
-	require.Equal(t, 2, exist())
-	require.Equal(t, began, time.Now(), "in fake time: it is not waited for again")
-	gates[moving].set(nil, nil)
-	time.Sleep(time.Second)
-	exist() // It has the cell asked.
-	synctest.Wait()
-	require.Zero(t, exist())
 }
 
 // TestACellThatHangs holds its calls up until it is asked whether it is up, and no others.
@@ -568,115 +407,4 @@ func TestPingsOfSeveralCells(t *testing.T) {
 		ping()
 		require.Empty(t, put())
 	})
-}
-
-// TestThePoolHasNoEpochBeforeAllCellsHave: a process says of the lowest epoch that its earlier puts are over. A cell that has
-// not answered yet may have a lower one, and one that has fallen silent keeps its own.
-func TestThePoolHasNoEpochBeforeAllCellsHave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 3
-		r, gates := gated(t, n)
-		var epochs []uint64
-		for _, g := range gates {
-			one, err := g.Master.Ping(t.Context(), clientID, model.PingReport{})
-			require.NoError(t, err)
-			require.NotZero(t, one.Epoch)
-			epochs = append(epochs, one.Epoch)
-		}
-		last := slices.Index(epochs, slices.Min(epochs))
-		epoch := func() uint64 {
-			reply, err := r.Ping(t.Context(), clientID, model.PingReport{})
-			require.NoError(t, err)
-			require.Positive(t, reply.Newest())
-			return reply.Epoch
-		}
-		gates[last].set(errCut, nil)
-		require.Zero(t, epoch())
-		time.Sleep(time.Minute)
-		require.Zero(t, epoch(), "the cell is down")
-		gates[last].set(nil, nil)
-		require.Eventually(t, func() bool { return epoch() == epochs[last] }, time.Minute, time.Second)
-		gates[last].set(errCut, nil)
-		for range 60 {
-			require.Equal(t, epochs[last], epoch())
-			time.Sleep(time.Second)
-		}
-	})
-}
-
-// TestNodesAttachAtTheCells: the Router has no ledgers, so that a node that does not know the cells mounts without.
-func TestNodesAttachAtTheCells(t *testing.T) {
-	synctest.Test(t, nodesAttachAtTheCells)
-}
-
-func nodesAttachAtTheCells(t *testing.T) {
-	r, _ := gated(t, 3)
-	_, err := r.Attach(t.Context(), nodeID, nil)
-	require.Equal(t, errs.NotSupported, errs.CodeOf(err), "%v", err)
-	require.ErrorContains(t, err, "etcd://")
-	var segs []model.Segment
-	for i := range 12 {
-		segs = append(segs, segmentOf(100+i))
-	}
-	other := model.ClientID{Hi: 9}
-	require.NoError(t, r.MountSegment(t.Context(), other, segs[0]))
-	time.Sleep(2 * time.Minute) // Until no reader of a master before can be there.
-	require.NoError(t, r.RemountSegments(t.Context(), other, segs))
-	list, err := r.Segments(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 3+len(segs))
-	hosts, err := r.QueryHosts(t.Context(), []model.ClientID{other, nodeID})
-	require.NoError(t, err)
-	require.Len(t, hosts, 2)
-	for _, s := range segs {
-		require.NoError(t, r.UnmountSegment(t.Context(), other, s.ID, 0))
-	}
-	list, err = r.Segments(t.Context())
-	require.NoError(t, err)
-	require.Len(t, list, 3)
-}
-
-// TestTasksOfSeveralCells: a task is found wherever it is, and a node gets no more tasks than it asks for.
-func TestTasksOfSeveralCells(t *testing.T) {
-	r, gates := gated(t, 3)
-	ctx, as := t.Context(), model.Caller{Client: clientID}
-	for i, g := range gates {
-		require.NoError(t, g.MountSegment(ctx, nodeID, segmentOf(100+i)))
-	}
-	ids := map[model.TaskID]bool{}
-	for _, k := range keysOf(3, 2) {
-		got, err := r.PutStart(ctx, as, []model.PutItem{{Key: k, Size: 10}}, model.DefaultReplicateConfig(), nil)
-		require.NoError(t, err)
-		require.NoError(t, got[0].Err)
-		ended, err := r.PutEnd(ctx, as, []model.EndItem{{Key: k, Put: got[0].Value[0].ID}}, nil)
-		require.NoError(t, err)
-		require.NoError(t, errors.Join(ended...))
-		at := segmentOf(cells.Of(k, 3)).Name
-		to := segmentOf(100 + cells.Of(k, 3)).Name
-		for _, p := range got[0].Value[0].Parts {
-			if p.Segment == to {
-				at, to = to, at
-			}
-		}
-		id, err := r.CreateTask(ctx, as, model.TaskSpec{Kind: model.CopyObject, Key: k, Source: at, Targets: []string{to}})
-		require.NoError(t, err)
-		ids[id] = true
-	}
-	fetched := 0
-	for fetched < len(ids) {
-		got, err := r.FetchTasks(ctx, model.Caller{Client: nodeID}, 4)
-		require.NoError(t, err)
-		require.NotEmpty(t, got)
-		require.LessOrEqual(t, len(got), 4)
-		for _, a := range got {
-			require.True(t, ids[a.ID])
-			require.NoError(t, r.CompleteTask(ctx, model.Caller{Client: nodeID}, a.ID, model.TaskFailed, "no"))
-			task, err := r.QueryTask(ctx, a.ID)
-			require.NoError(t, err)
-			require.Equal(t, model.TaskFailed, task.Status)
-		}
-		fetched += len(got)
-	}
-	_, err := r.QueryTask(ctx, model.TaskID{Hi: 7})
-	require.Equal(t, errs.TaskNotFound, errs.CodeOf(err))
 }
