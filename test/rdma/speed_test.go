@@ -21,6 +21,11 @@ const (
 	depth = 128
 	// volume is how much one measurement of a bandwidth moves.
 	volume = 16 << 20
+	// buffers is in how many places of the memory the requests lie, as perftest's do: it has one
+	// for each queue pair. Translations and caches then cost both sides the same.
+	buffers = 2
+	// largestOp is the size of the largest operations.
+	largestOp = 1 << 20
 	// pings is how many operations one measurement of a latency makes.
 	pings = 60
 	// budget is the time for all measurements, in equal shares. Two cores that no other
@@ -38,11 +43,11 @@ type path struct {
 
 func openPath(ctx context.Context, t *testing.T) *path {
 	t.Helper()
-	peer := startPeer(ctx, t, peerJob{Devices: []string{deviceB}, Size: volume, Seed: 1})
+	peer := startPeer(ctx, t, peerJob{Devices: []string{deviceB}, Size: buffers * largestOp, Seed: 1})
 	tr, err := openTransport(ctx, []string{deviceA})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, tr.Stop(context.WithoutCancel(ctx))) })
-	p := &path{mem: make([]byte, volume)}
+	p := &path{mem: make([]byte, buffers*largestOp)}
 	_, err = tr.Register(ctx, transport.Region{ID: 1, Mem: p.mem, FD: -1, Location: "*"})
 	require.NoError(t, err)
 	p.Path, err = tr.Dial(ctx, peer.Endpoint)
@@ -59,8 +64,9 @@ func (p *path) move(ctx context.Context, t *testing.T, kind transport.OpKind, si
 	ops := make([]transport.Op, 0, depth)
 	for sent, ended := 0, 0; ended < count; {
 		for ops = ops[:0]; sent+len(ops) < count && sent+len(ops)-ended < depth; {
-			at := (sent + len(ops)) * size % (volume - size + 1)
-			ops = append(ops, transport.Op{ID: uint64(at), Kind: kind, Local: p.mem[at:][:size], Remote: p.remote, Offset: uint64(at)})
+			id := sent + len(ops)
+			at := id % buffers * size
+			ops = append(ops, transport.Op{ID: uint64(id), Kind: kind, Local: p.mem[at:][:size], Remote: p.remote, Offset: uint64(at)})
 		}
 		n, err := p.Submit(ops)
 		require.NoError(t, err)
@@ -112,11 +118,11 @@ func speed(ctx context.Context, t *testing.T) {
 		lat    bool
 	}{
 		{"write bandwidth", transport.Write, writeBW, 64 << 10, false},
-		{"write bandwidth", transport.Write, writeBW, 1 << 20, false},
+		{"write bandwidth", transport.Write, writeBW, largestOp, false},
 		{"read bandwidth", transport.Read, readBW, 64 << 10, false},
-		{"read bandwidth", transport.Read, readBW, 1 << 20, false},
+		{"read bandwidth", transport.Read, readBW, largestOp, false},
 		{"write latency", transport.Write, writeLat, 64 << 10, true},
-		{"write latency", transport.Write, writeLat, 1 << 20, true},
+		{"write latency", transport.Write, writeLat, largestOp, true},
 		{"read latency", transport.Read, readLat, 64 << 10, true},
 	}
 	for i, c := range cases {
