@@ -66,7 +66,7 @@ func (c *Call) take(it *Item, o model.Object, asked time.Time) error {
 		// A master without leases protects no reader; the checksum still does.
 		it.expires = asked.Add(noLease)
 	}
-	r.rank(it.object.Replicas, asked)
+	r.rank(it.object.Replicas)
 	return nil
 }
 
@@ -82,10 +82,11 @@ const (
 
 // rank sorts replicas by distance, and replicas of the same distance at random, so that readers use
 // all nodes.
-func (r *Reader) rank(all []model.Replica, now time.Time) {
+func (r *Reader) rank(all []model.Replica) {
 	if len(all) < 2 {
 		return
 	}
+	now := time.Now() // The session's clock, which does not go on while the machine sleeps.
 	var few [4]int
 	far := few[:0]
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
