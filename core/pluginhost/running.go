@@ -45,6 +45,9 @@ func (s *supervisor[T]) collect(r *running[T]) {
 	<-r.reaped()
 	s.current.CompareAndSwap(r, nil)
 	s.over(r)
+	if p, ok := r.process.(interface{ Broke() string }); ok && p.Broke() != "" && s.bounds.Broken != nil {
+		s.bounds.Broken(p.Broke())
+	}
 	<-r.Done()
 	s.edit(func(in *Instance) {
 		in.Ended, in.Log = r.Ending(), nil

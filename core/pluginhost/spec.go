@@ -65,6 +65,9 @@ type Supervision struct {
 	PublishGrace time.Duration
 	// StopTimeout bounds Stop, after which the process is killed. Default 10 s.
 	StopTimeout time.Duration
+	// Broken, if not nil, is called with the reason for each process that the host killed because it broke the contract, before
+	// Stop returns. A conformance suite needs it: the supervisor replaces such a process, and completes what it left.
+	Broken func(reason string)
 	// DrainTimeout bounds the work that the old process finishes after a Reload. Default 1 min.
 	DrainTimeout time.Duration
 }

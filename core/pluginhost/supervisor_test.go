@@ -29,7 +29,11 @@ type puppet struct {
 	stats func(context.Context) error
 	stops int
 	stuck bool // it is killed and does not end
+	broke string
 }
+
+// Broke says how it broke the contract.
+func (p *puppet) Broke() string { return p.broke }
 
 func (p *puppet) Configure(context.Context) error { return nil }
 func (p *puppet) Object() evict.Policy            { return p }
@@ -316,5 +320,23 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 		require.ErrorContains(t, err, "does not end although it was killed")
 		require.Equal(t, s.bounds.StopTimeout, time.Since(began))
 		p.Kill() // The goroutines of the test.
+	})
+}
+
+// TestABrokenContractIsReported: a supervisor replaces a process that broke the contract, and reports the reason.
+func TestABrokenContractIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reasons []string
+		s := newStage(Supervision{Broken: func(reason string) { reasons = append(reasons, reason) }}, nil)
+		require.NoError(t, s.Start(t.Context(), newListener()))
+		s.last().broke = "it lied"
+		s.last().Kill()
+		synctest.Wait()
+		require.Equal(t, []string{"it lied"}, reasons)
+		time.Sleep(time.Second) // The next process runs.
+		s.last().Kill()
+		synctest.Wait()
+		require.Len(t, reasons, 1, "an end without a reason is no broken contract")
+		require.NoError(t, s.Stop(t.Context()))
 	})
 }
