@@ -40,7 +40,7 @@ func (m *mild) Start(_ context.Context, h plugin.Host) error {
 	m.host = h
 	return nil
 }
-func (m *mild) Stop(context.Context) error { return nil }
+func (m *mild) Stop(context.Context) error                     { return nil }
 func (m *mild) Resolve(context.Context, []evict.Verdict) error { return errors.New("no device") }
 func (m *mild) Stats(context.Context) (evict.Stats, error) {
 	return evict.Stats{Objects: uint64(m.cfg.Size)}, nil

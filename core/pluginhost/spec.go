@@ -55,7 +55,8 @@ type Supervision struct {
 	MaxRestarts int
 	Window      time.Duration
 	// MaxTimeouts is how many calls in a row, or pings in a row, may go without an answer
-	// before the process is killed. Default 3; negative for no limit.
+	// before the process is killed. Calls that wait at the same time count as one. Default 3;
+	// negative for no limit.
 	MaxTimeouts int
 	// PulseEvery is the interval between pings of a process. Default 5 s; negative for no
 	// pings.

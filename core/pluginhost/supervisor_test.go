@@ -229,6 +229,38 @@ func TestSilenceGetsTheProcessKilled(t *testing.T) {
 	})
 }
 
+// TestCallersThatWaitTogetherAreOneRound: a process is silent for MaxTimeouts calls one after the other, not for one call of as many
+// callers.
+func TestCallersThatWaitTogetherAreOneRound(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"at once": 0, "overlapping": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(Supervision{MaxTimeouts: 2}, nil)
+				require.NoError(t, s.Start(t.Context(), nil))
+				proxy := front(s)
+				s.last().stats = func(context.Context) error {
+					time.Sleep(10 * time.Second)
+					return errs.New(errs.RPCTimeout, "", "no answer")
+				}
+				round := func() {
+					var callers sync.WaitGroup
+					for range 5 {
+						callers.Go(func() { _, _ = proxy.Stats(t.Context()) })
+						time.Sleep(apart)
+					}
+					callers.Wait()
+					synctest.Wait()
+				}
+				round()
+				assert.Zero(t, s.instance().Restarts, "five callers, one round")
+				round()
+				assert.Equal(t, 1, s.instance().Restarts, "the second round")
+				require.NoError(t, s.Stop(t.Context()))
+			})
+		})
+	}
+}
+
 func TestStopEndsWhateverIsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		idle := newStage(Supervision{}, nil)
