@@ -24,9 +24,10 @@ func (s *supervisor[T]) call(ctx context.Context, op string, f func(T) error) er
 		if !r.enter() {
 			continue
 		}
+		began := time.Now()
 		err := f(r.Object())
 		r.calls.RUnlock()
-		s.observe(ctx, r, err)
+		s.observe(ctx, r, began, err)
 		return err
 	}
 }

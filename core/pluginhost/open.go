@@ -152,7 +152,7 @@ func openLocal[T plugin.Component](c *Catalog, k wire.Kind[T], f plugin.Factory,
 	if err := c.add(l); err != nil {
 		return none, err
 	}
-	return k.Wrap(object, l), nil
+	return k.Wrap(k.Named(object, id), l), nil
 }
 
 // Manifest returns the manifest of the plugin that would be opened. The error is an *OpenError.

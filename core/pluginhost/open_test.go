@@ -40,7 +40,8 @@ func (m *mild) Start(_ context.Context, h plugin.Host) error {
 	m.host = h
 	return nil
 }
-func (m *mild) Stop(context.Context) error { return nil }
+func (m *mild) Stop(context.Context) error                     { return nil }
+func (m *mild) Resolve(context.Context, []evict.Verdict) error { return errors.New("no device") }
 func (m *mild) Stats(context.Context) (evict.Stats, error) {
 	return evict.Stats{Objects: uint64(m.cfg.Size)}, nil
 }
@@ -63,6 +64,7 @@ func TestInProcess(t *testing.T) {
 	st, err := p.Stats(ctx)
 	require.NoError(t, err)
 	assert.EqualValues(t, 8, st.Objects)
+	assert.EqualError(t, p.Resolve(ctx, nil), "evict/lru: resolve: no device", "as of a plugin in a process of its own")
 	assert.Equal(t, []Instance{{Kind: "evict", Name: "lru", Home: HomeBuiltin, State: plugin.StateAvailable}}, c.Instances())
 
 	h := newListener()

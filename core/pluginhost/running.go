@@ -13,7 +13,7 @@ import (
 // running is one process while it is in use.
 type running[T any] struct {
 	process[T]
-	timeouts atomic.Int32 // of calls in a row
+	timeouts rounds       // of calls
 	silent   atomic.Int32 // pings in a row without an answer
 	health   chan plugin.Health
 	gone     chan struct{} // closed once it is collected and its operations are complete
@@ -45,6 +45,9 @@ func (s *supervisor[T]) collect(r *running[T]) {
 	<-r.reaped()
 	s.current.CompareAndSwap(r, nil)
 	s.over(r)
+	if p, ok := r.process.(interface{ Broke() string }); ok && p.Broke() != "" && s.bounds.Broken != nil {
+		s.bounds.Broken(p.Broke())
+	}
 	<-r.Done()
 	s.edit(func(in *Instance) {
 		in.Ended, in.Log = r.Ending(), nil
@@ -116,14 +119,43 @@ func (s *supervisor[T]) pulse(r *running[T], ping func(context.Context) error) {
 	}
 }
 
+// rounds counts timeouts in a row. Calls that wait at the same time are one round: they prove the same silence, however many
+// callers there are.
+type rounds struct {
+	n  atomic.Int32
+	mu sync.Mutex
+	at time.Time // when the last round was counted
+}
+
+// missed counts a call that began at a time and was not answered. It returns the number of rounds, 0 if the call belongs to a round
+// that was counted.
+func (c *rounds) missed(began time.Time) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if began.Before(c.at) {
+		return 0
+	}
+	c.at = time.Now()
+	return int(c.n.Add(1))
+}
+
+// answered ends the row.
+func (c *rounds) answered() { c.n.Store(0) }
+
 // observe counts the calls of a process that timed out in a row.
-func (s *supervisor[T]) observe(ctx context.Context, r *running[T], err error) {
+func (s *supervisor[T]) observe(ctx context.Context, r *running[T], began time.Time, err error) {
 	switch {
 	case !errs.Is(err, errs.RPCTimeout):
-		r.timeouts.Store(0)
-	case ctx.Err() == nil && int(r.timeouts.Add(1)) == s.bounds.MaxTimeouts:
+		r.timeouts.answered()
+	case ctx.Err() == nil && r.timeouts.missed(began) == s.bounds.MaxTimeouts:
 		s.silence(r, err)
 	}
+}
+
+// observer returns observe for the calls of a carrier. When they began is not known: one that timed out did so at least
+// CallTimeout ago.
+func (s *supervisor[T]) observer(r *running[T]) func(context.Context, error) {
+	return func(ctx context.Context, err error) { s.observe(ctx, r, time.Now().Add(-s.bounds.CallTimeout), err) }
 }
 
 // silence kills a process that does not answer.

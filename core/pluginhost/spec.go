@@ -55,7 +55,8 @@ type Supervision struct {
 	MaxRestarts int
 	Window      time.Duration
 	// MaxTimeouts is how many calls in a row, or pings in a row, may go without an answer
-	// before the process is killed. Default 3; negative for no limit.
+	// before the process is killed. Calls that wait at the same time count as one. Default 3;
+	// negative for no limit.
 	MaxTimeouts int
 	// PulseEvery is the interval between pings of a process. Default 5 s; negative for no
 	// pings.
@@ -65,6 +66,9 @@ type Supervision struct {
 	PublishGrace time.Duration
 	// StopTimeout bounds Stop, after which the process is killed. Default 10 s.
 	StopTimeout time.Duration
+	// Broken, if not nil, is called with the reason for each process that the host killed because it broke the contract, before
+	// Stop returns. A conformance suite needs it: the supervisor replaces such a process, and completes what it left.
+	Broken func(reason string)
 	// DrainTimeout bounds the work that the old process finishes after a Reload. Default 1 min.
 	DrainTimeout time.Duration
 }

@@ -29,7 +29,11 @@ type puppet struct {
 	stats func(context.Context) error
 	stops int
 	stuck bool // it is killed and does not end
+	broke string
 }
+
+// Broke says how it broke the contract.
+func (p *puppet) Broke() string { return p.broke }
 
 func (p *puppet) Configure(context.Context) error { return nil }
 func (p *puppet) Object() evict.Policy            { return p }
@@ -225,6 +229,38 @@ func TestSilenceGetsTheProcessKilled(t *testing.T) {
 	})
 }
 
+// TestCallersThatWaitTogetherAreOneRound: a process is silent for MaxTimeouts calls one after the other, not for one call of as many
+// callers.
+func TestCallersThatWaitTogetherAreOneRound(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"at once": 0, "overlapping": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(Supervision{MaxTimeouts: 2}, nil)
+				require.NoError(t, s.Start(t.Context(), nil))
+				proxy := front(s)
+				s.last().stats = func(context.Context) error {
+					time.Sleep(10 * time.Second)
+					return errs.New(errs.RPCTimeout, "", "no answer")
+				}
+				round := func() {
+					var callers sync.WaitGroup
+					for range 5 {
+						callers.Go(func() { _, _ = proxy.Stats(t.Context()) })
+						time.Sleep(apart)
+					}
+					callers.Wait()
+					synctest.Wait()
+				}
+				round()
+				assert.Zero(t, s.instance().Restarts, "five callers, one round")
+				round()
+				assert.Equal(t, 1, s.instance().Restarts, "the second round")
+				require.NoError(t, s.Stop(t.Context()))
+			})
+		})
+	}
+}
+
 func TestStopEndsWhateverIsInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		idle := newStage(Supervision{}, nil)
@@ -316,5 +352,23 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 		require.ErrorContains(t, err, "does not end although it was killed")
 		require.Equal(t, s.bounds.StopTimeout, time.Since(began))
 		p.Kill() // The goroutines of the test.
+	})
+}
+
+// TestABrokenContractIsReported: a supervisor replaces a process that broke the contract, and reports the reason.
+func TestABrokenContractIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reasons []string
+		s := newStage(Supervision{Broken: func(reason string) { reasons = append(reasons, reason) }}, nil)
+		require.NoError(t, s.Start(t.Context(), newListener()))
+		s.last().broke = "it lied"
+		s.last().Kill()
+		synctest.Wait()
+		require.Equal(t, []string{"it lied"}, reasons)
+		time.Sleep(time.Second) // The next process runs.
+		s.last().Kill()
+		synctest.Wait()
+		require.Len(t, reasons, 1, "an end without a reason is no broken contract")
+		require.NoError(t, s.Stop(t.Context()))
 	})
 }

@@ -126,7 +126,7 @@ func (c tierCarry) of(r *carriedTier) *tierrelay.Generation {
 }
 
 func (c tierCarry) begin(r *carriedTier) {
-	r.gen.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
+	r.gen.Store(c.r.Begin(r.Object(), c.s.observer(r)))
 }
 
 func (c tierCarry) lay(context.Context, *carriedTier) error { return nil }

@@ -71,7 +71,7 @@ func (c carry) of(r *carried) *relay.Generation {
 }
 
 func (c carry) begin(r *carried) {
-	r.gen.Store(c.r.Begin(r.Object(), func(ctx context.Context, err error) { c.s.observe(ctx, r, err) }))
+	r.gen.Store(c.r.Begin(r.Object(), c.s.observer(r)))
 }
 
 func (c carry) lay(ctx context.Context, r *carried) error    { return c.r.Lay(ctx, c.of(r)) }

@@ -59,8 +59,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceThroughTheWire(t *testing.T) {
 	transporttest.Run(t, transporttest.ThroughWire(t, Factory(), transporttest.WireOptions{}),
 		append(options(t, func(c *Config) { c.ConnectionsPerPeer, c.SliceBytes = 1, 16<<10 }),
-			transporttest.WithSharedMemory(transporttest.SealedMemory),
-			transporttest.Without("leaks of starts and stops", "the connections end with the test"))...)
+			transporttest.WithSharedMemory(transporttest.SealedMemory))...)
 }
 
 // frozen returns an endpoint that accepts connections and never sends a byte.

@@ -24,6 +24,5 @@ func TestConformanceThroughTheWire(t *testing.T) {
 		transporttest.WithLimit(limit),
 		transporttest.WithFrozen(frozen),
 		transporttest.WithSharedMemory(transporttest.SealedMemory),
-		transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 		transporttest.WithRestart(samePort)), heavy...)...)
 }

@@ -19,7 +19,6 @@ func TestConformanceThroughTheWire(t *testing.T) {
 		transporttest.WithConfig(config),
 		transporttest.WithLimit(4<<20),
 		transporttest.WithSharedMemory(transporttest.SealedMemory),
-		transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 		transporttest.WithFrozen(frozen),
 		transporttest.WithRestart(func(c plugin.Config, _ transport.Endpoint) plugin.Config { return c }))
 }

@@ -31,7 +31,6 @@ func TestConformanceSecured(t *testing.T) {
 		"in process": {Factory(), nil},
 		"through the wire": {through, []transporttest.Option{
 			transporttest.WithSharedMemory(transporttest.SealedMemory),
-			transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,6 @@ func TestConformanceThroughTheWire(t *testing.T) {
 				transporttest.WithLimit(4<<20),
 				transporttest.WithFrozen(frozen),
 				transporttest.WithSharedMemory(transporttest.SealedMemory),
-				transporttest.Without("leaks of starts and stops", "the connections end with the test"),
 				transporttest.WithRestart(func(cfg plugin.Config, ep transport.Endpoint) plugin.Config {
 					e, err := frame.DecodeEndpoint(ep.Blob)
 					require.NoError(t, err)

@@ -137,33 +137,48 @@ const (
 	maxDamaged = 16
 )
 
-// ScanManifest finds the manifest inside the bytes of an executable. It never runs
+// ScanManifest finds the first manifest inside the bytes of an executable. It never runs
 // anything and accepts hostile input: what it does is proportional to the length of the
 // program, and it gives up on one with too many damaged manifests. ErrNoManifest means
 // that there is none.
 func ScanManifest(program []byte) (Manifest, error) {
-	return scan(program, decodeManifest)
+	var first Manifest
+	err := ScanManifests(program, func(m Manifest) bool { first = m; return false })
+	return first, err
+}
+
+// ScanManifests is ScanManifest for a program into which several plugins are linked. It passes each manifest to found, in the order
+// in the program, until found returns false. It returns an error if it found none.
+func ScanManifests(program []byte, found func(Manifest) bool) error {
+	return scan(program, decodeManifest, found)
 }
 
 // scan tries decode at every place that looks like the start of a manifest.
-func scan(program []byte, decode func([]byte) (Manifest, error)) (Manifest, error) {
+func scan(program []byte, decode func([]byte) (Manifest, error), found func(Manifest) bool) error {
 	mark := manifestMark()
 	err := ErrNoManifest
-	for rest, tried := program, 0; ; tried++ {
+	some := false
+	for rest, damaged := program, 0; ; rest = rest[len(mark):] {
 		i := bytes.Index(rest, mark)
-		if i < 0 {
-			return Manifest{}, err
-		}
-		if tried == maxDamaged {
-			return Manifest{}, fmt.Errorf("the file has more than %d damaged plugin manifests; the last: %w", maxDamaged, err)
+		switch {
+		case i < 0 && some:
+			return nil
+		case i < 0:
+			return err
+		case damaged == maxDamaged:
+			return fmt.Errorf("the file has more than %d damaged plugin manifests; the last: %w", maxDamaged, err)
 		}
 		rest = rest[i:]
 		m, e := decode(rest[:min(len(rest), maxManifest)])
-		if e == nil {
-			return m, nil
+		if e != nil {
+			err = e
+			damaged++
+			continue
 		}
-		err = e
-		rest = rest[len(mark):]
+		some = true
+		if !found(m) {
+			return nil
+		}
 	}
 }
 

@@ -16,7 +16,8 @@ func TestScanGivesUpOnAProgramFullOfDamagedManifests(t *testing.T) {
 		bytes += len(text)
 		return decodeManifest(text)
 	}
-	_, err := scan(hostile, count)
+	none := func(Manifest) bool { t.Error("there is no manifest"); return true }
+	err := scan(hostile, count, none)
 	assert.ErrorContains(t, err, "more than 16 damaged")
 	assert.False(t, errors.Is(err, ErrNoManifest))
 	assert.Equal(t, maxDamaged, decodes)

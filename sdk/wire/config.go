@@ -29,11 +29,11 @@ func DecodeConfig(f plugin.Factory, settings []byte) (plugin.Config, error) {
 			err = decodeOver(cfg, settings)
 		}
 		if err != nil {
-			return nil, errs.Wrap(errs.InvalidParams, op, err)
+			return nil, Wrap(errs.InvalidParams, op, err)
 		}
 	}
 	if err := cfg.Validate(); err != nil {
-		return nil, errs.Wrap(errs.InvalidParams, op, err)
+		return nil, Wrap(errs.InvalidParams, op, err)
 	}
 	return cfg, nil
 }

@@ -89,6 +89,21 @@ func FromProto(m *pluginv1.Error) error {
 	return fromProto(m)
 }
 
+// FromAnswer is FromProto for an error inside the answer of the operation op. Its text is that of Named.
+func FromAnswer(op string, m *pluginv1.Error) error {
+	if m.GetCode() == 0 {
+		return nil
+	}
+	return named(op, m)
+}
+
+// named is fromProto with the text of Named.
+func named(op string, m *pluginv1.Error) *errs.Error {
+	e := fromProto(&pluginv1.Error{Code: m.GetCode(), Class: m.GetClass(), Message: unnamed(op, m.GetMessage())})
+	e.Op = op
+	return e
+}
+
 func fromProto(m *pluginv1.Error) *errs.Error {
 	code := errs.Code(m.GetCode())
 	if code == errs.OK || !slices.Contains(errs.Codes(), code) {
@@ -151,6 +166,17 @@ func Wrap(code errs.Code, op string, err error) error {
 	return errs.Wrap(code, op, &unnamedError{err, unnamed(op, err.Error())})
 }
 
+// Namer is the ID of a plugin, for the errors of its calls.
+type Namer string
+
+// Err is Wrap for an error of the operation verb of the plugin. It keeps the code.
+func (n Namer) Err(verb string, err error) error {
+	if err == nil {
+		return nil // Without making the name: calls that succeed are many.
+	}
+	return Wrap(errs.CodeOf(err), string(n)+": "+verb, err)
+}
+
 // unnamedError is an error without the names that the one around it has.
 type unnamedError struct {
 	error
@@ -187,10 +213,7 @@ func FromStatus(op string, err error) error {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
 		if m, ok := d.(*pluginv1.Error); ok {
-			m.Message = unnamed(op, m.GetMessage())
-			e := fromProto(m)
-			e.Op = op
-			return e
+			return named(op, m)
 		}
 	}
 	return errs.New(errsCode(st.Code()), op, "%s", Clip(st.Message(), MaxText))

@@ -118,3 +118,27 @@ func FuzzFromProto(f *testing.F) {
 		}
 	})
 }
+
+// TestNamed: a text has the plugin and the operation once, whoever has named them before.
+func TestNamed(t *testing.T) {
+	const op = "evict/x: configure"
+	for text, want := range map[string]string{
+		"no device":                                  "evict/x: configure: no device",
+		"evict/x: no device":                         "evict/x: configure: no device",
+		"evict/x: configure: no device":              "evict/x: configure: no device",
+		"evict/x: configuration: no device":          "evict/x: configure: no device", // as the libraries for Python and Rust call it
+		"evict/x: configure: evict/x: configure: no": "evict/x: configure: no",
+		"evict/y: no device":                         "evict/x: configure: evict/y: no device",
+		"configuration: of the device":               "evict/x: configure: configuration: of the device",
+		"evict/x: ":                                  "evict/x: configure: evict/x: ",
+	} {
+		assert.Equal(t, want, Named(op, text))
+		if text != "evict/x: " { // An error has a text.
+			assert.Equal(t, want, FromAnswer(op, &pluginv1.Error{Code: int32(errs.InvalidKey), Message: text}).Error())
+			assert.Equal(t, want, Wrap(errs.Internal, op, errors.New(text)).Error())
+		}
+	}
+	assert.Equal(t, "evict/x: start: configuration: no", Named("evict/x: start", "evict/x: configuration: no"), "another operation")
+	assert.NoError(t, FromAnswer(op, nil))
+	assert.NoError(t, Namer("evict/x").Err("start", nil))
+}

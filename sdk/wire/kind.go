@@ -27,6 +27,9 @@ type Kind[T plugin.Component] struct {
 	// Wrap returns an object that forwards Start and Stop to lifecycle and all other calls to
 	// object.
 	Wrap func(object T, lifecycle plugin.Component) T
+	// Named returns an object that forwards all calls to object. The error of each call names the plugin id and the operation
+	// once, as those of a Client do.
+	Named func(object T, id plugin.ID) T
 	// Route returns an object that makes each call, named op, through route, and forwards Start and
 	// Stop to lifecycle. It is nil for a kind whose host keeps state between processes.
 	Route func(lifecycle plugin.Component, route Router[T]) T

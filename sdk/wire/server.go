@@ -135,7 +135,7 @@ func (s *Server) create(m *pluginv1.ConfigureRequest) (object plugin.Component, 
 	}
 	object, err = s.kind.create(s.factory, cfg)
 	if err != nil {
-		return nil, errs.Wrap(errs.CodeOf(err), op, err)
+		return nil, Wrap(errs.CodeOf(err), op, err)
 	}
 	if object == nil {
 		return nil, errs.New(errs.Internal, op, "the plugin made nothing")
@@ -157,7 +157,7 @@ func (s *Server) Start(ctx context.Context, m *pluginv1.StartRequest) (*pluginv1
 	s.host.Report(plugin.Health{State: plugin.StateStarting})
 	if err := object.Start(ctx, s.host); err != nil {
 		s.host.Report(plugin.Health{State: plugin.StateFailed, Reason: err.Error()})
-		return nil, ToStatus(errs.Wrap(errs.CodeOf(err), op, err))
+		return nil, ToStatus(Wrap(errs.CodeOf(err), op, err))
 	}
 	s.host.started()
 	return &pluginv1.StartResponse{}, nil
@@ -170,7 +170,7 @@ func (s *Server) Stop(ctx context.Context, _ *pluginv1.StopRequest) (*pluginv1.S
 	s.mu.Unlock()
 	if object != nil {
 		if err := s.stop(ctx, object); err != nil {
-			return nil, ToStatus(errs.Wrap(errs.CodeOf(err), s.factory.Manifest().String()+": stop", err))
+			return nil, ToStatus(Wrap(errs.CodeOf(err), s.factory.Manifest().String()+": stop", err))
 		}
 	}
 	s.host.Report(plugin.Health{State: plugin.StateStopped})

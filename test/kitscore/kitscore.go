@@ -25,8 +25,8 @@ type Bug struct {
 	Killed bool
 	// Race is for a bug that only the race detector finds. It does not count as missed.
 	Race bool
-	// Bounded says why the bug has no effect where the plugin is a program of its own: what the sdk or the host does
-	// against it. Empty for a bug that has to be found there.
+	// Bounded says how the host keeps the rule where the plugin is a program of its own, so that the bug has no effect
+	// there. Empty for a bug that has to be found there.
 	Bounded string
 }
 

@@ -53,8 +53,8 @@ func TestEachBugIsFoundBySomething(t *testing.T) {
 	}
 }
 
-// TestAFewBugs scores some bugs as make kit-score does with all of them: one that is found in both modes, one that the
-// wire bounds, and one of the race between a status and the bytes.
+// TestAFewBugs scores some bugs as make kit-score does with all of them: one of the race between a status and the bytes, one
+// against which the host keeps the rule, and two that only host and sdk notice on a program.
 func TestAFewBugs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts programs")
@@ -64,12 +64,12 @@ func TestAFewBugs(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	require.NoError(t, kitscore.Build(t.Context(), dir, kinds()))
 	base := kitscore.Run{Dir: dir, Limit: time.Minute, Patience: 8 * time.Second}
-	some := regexp.MustCompile("^transport/(doubt-is-failed|close-drops|zeros-skipped)$")
+	some := regexp.MustCompile("^transport/(doubt-is-failed|no-back-pressure|close-drops|deregister-early)$")
 	verdicts, err := kitscore.Score(t.Context(), kinds(), some, base, false, func(kitscore.Verdict) {})
 	require.NoError(t, err)
-	require.Len(t, verdicts, 3)
+	require.Len(t, verdicts, 4)
 	require.Empty(t, kitscore.Missed(verdicts))
-	require.Equal(t, []kitscore.Sum{{Kind: "transport", Bugs: 3, Binary: 2, InProcess: 3}}, kitscore.Sums(verdicts))
+	require.Equal(t, []kitscore.Sum{{Kind: "transport", Bugs: 4, Binary: 3, InProcess: 4}}, kitscore.Sums(verdicts))
 	correct := base
 	correct.Kind, correct.Mode, correct.Checks = "transport", kitscore.Binary, []string{"content of many kinds", "an indeterminate operation", "settings"}
 	report, err := correct.Apart(t.Context())

@@ -59,7 +59,7 @@ func (v Verdict) by(m Mode) string {
 	case v.Race:
 		return "only the race detector"
 	case v.Bounded != "" && m == Binary:
-		return "no effect: " + v.Bounded
+		return "enforced by the host: " + v.Bounded
 	default:
 		return "missed"
 	}

@@ -153,7 +153,12 @@ func (s *subject) transport() conformance.Suite {
 		opts = append(opts, transporttest.WithProcesses(s.processes), transporttest.WithKill(kill), transporttest.WithFreeze(transporttest.FreezeProcess))
 	}
 	return transporttest.Suite(transport.Define(s.manifest, s.defaults, func(*settings) (transport.Transport, error) {
-		return s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: s.bounds})
+		v := &verdict{}
+		tr, err := s.catalog.OpenTransport(context.Background(), s.id, s.spec, pluginhost.TransportOptions{Supervision: v.watching(s.bounds)})
+		if err != nil {
+			return nil, err
+		}
+		return judgedTransport{tr, v}, nil
 	}), opts...)
 }
 

@@ -87,10 +87,7 @@ func examine(path string, j trust.Judge, image func(*os.File) (*launch.Image, er
 	} else if sum, err = Checksum(f); err != nil {
 		return refused(id, path, err), nil
 	}
-	m, err := scanManifest(text)
-	if err == nil && m.ID != id {
-		err = fmt.Errorf("the file is named after %s, but its manifest says %s", id, m.ID)
-	}
+	m, err := scanManifest(text, id)
 	if err != nil {
 		return refused(id, path, err), im
 	}

@@ -1,7 +1,6 @@
 package find
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -27,8 +26,8 @@ func (p Program) Locked() trust.Locked {
 	return trust.Locked{Version: p.Manifest.Version, SHA256: p.SHA256}
 }
 
-// ReadProgram reads a plugin out of a file without running it. It refuses a file that is named
-// after another plugin. It fails with InvalidParams if the file is not a plugin.
+// ReadProgram reads a plugin out of a file without running it. If several plugins are linked into the file, its name says which.
+// ReadProgram refuses a file that is named after another plugin. It fails with InvalidParams if the file is not a plugin.
 func ReadProgram(path string) (Program, error) {
 	p, im, err := readProgram(path)
 	if err == nil {
@@ -52,11 +51,9 @@ func readProgram(path string) (Program, *launch.Image, error) {
 		return Program{}, nil, err
 	}
 	p := Program{SHA256: im.SHA256, Size: im.Size}
+	id, _ := plugin.ParseBinaryName(filepath.Base(path))
 	if p.Platform, err = trust.PlatformOf(im.ReaderAt()); err == nil {
-		p.Manifest, err = scanManifest(im.Reader())
-	}
-	if id, named := plugin.ParseBinaryName(filepath.Base(path)); err == nil && named && id != p.Manifest.ID {
-		err = fmt.Errorf("the file is named after %s, but its manifest says %s", id, p.Manifest.ID)
+		p.Manifest, err = scanManifest(im.Reader(), id)
 	}
 	if err != nil {
 		im.Close()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/mooncake-go/mooncake/sdk/plugin"
 )
@@ -17,14 +19,18 @@ const (
 	scanOverlap = 256 << 10
 	// maxDamaged bounds the windows with data that only looks like a manifest.
 	maxDamaged = 8
+	// maxLinked bounds the plugins that may be linked into one program.
+	maxLinked = 64
 )
 
-// scanManifest searches a file for its manifest, window by window.
-func scanManifest(r io.Reader) (plugin.Manifest, error) {
+// scanManifest searches a file for the manifest of the plugin want, window by window. Other plugins may be linked into the program.
+// With the zero want, the file must have a manifest of one plugin only.
+func scanManifest(r io.Reader, want plugin.ID) (plugin.Manifest, error) {
 	buf := make([]byte, 0, scanWindow)
 	r = io.LimitReader(r, maxBinary)
 	damaged := 0
-	result := plugin.ErrNoManifest
+	none := plugin.ErrNoManifest
+	var all linked
 	for {
 		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -32,18 +38,60 @@ func scanManifest(r io.Reader) (plugin.Manifest, error) {
 		if err != nil && !end {
 			return plugin.Manifest{}, fmt.Errorf("cannot read it: %w", err)
 		}
-		m, err := plugin.ScanManifest(buf)
-		switch {
-		case err == nil:
-			return m, nil
-		case !errors.Is(err, plugin.ErrNoManifest):
-			result = err
+		err = plugin.ScanManifests(buf, func(m plugin.Manifest) bool { return all.add(m) && m.ID != want })
+		if err != nil && !errors.Is(err, plugin.ErrNoManifest) {
+			none = err
 			damaged++
 		}
-		if end || damaged == maxDamaged {
-			return plugin.Manifest{}, result
+		if m, ok := all.of(want); ok || end || damaged == maxDamaged || len(all) == maxLinked {
+			if len(all) == 0 {
+				return m, none
+			}
+			return all.choose(want)
 		}
 		kept := copy(buf, buf[len(buf)-scanOverlap:])
 		buf = buf[:kept]
+	}
+}
+
+// linked are the manifests in a program, one for each plugin.
+type linked []plugin.Manifest
+
+// add adds the manifest of a plugin that is not there yet. It reports whether there is room for more.
+func (l *linked) add(m plugin.Manifest) bool {
+	if _, there := l.of(m.ID); !there {
+		*l = append(*l, m)
+	}
+	return len(*l) < maxLinked
+}
+
+func (l linked) of(id plugin.ID) (plugin.Manifest, bool) {
+	i := slices.IndexFunc(l, func(m plugin.Manifest) bool { return m.ID == id })
+	if i < 0 {
+		return plugin.Manifest{}, false
+	}
+	return l[i], true
+}
+
+// choose returns the manifest of want, or the only one.
+func (l linked) choose(want plugin.ID) (plugin.Manifest, error) {
+	m, ok := l.of(want)
+	switch {
+	case ok:
+		return m, nil
+	case want == plugin.ID{} && len(l) == 1:
+		return l[0], nil
+	}
+	names := make([]string, len(l))
+	for i, m := range l {
+		names[i] = m.ID.String()
+	}
+	switch all := strings.Join(names, ", "); {
+	case want == plugin.ID{}:
+		return m, fmt.Errorf("the plugins %s are linked into it; name the file after the one that you mean, such as %s", all, l[0].BinaryName())
+	case len(l) == 1:
+		return m, fmt.Errorf("the file is named after %s, but its manifest says %s", want, all)
+	default:
+		return m, fmt.Errorf("the file is named after %s, but its manifests say %s", want, all)
 	}
 }

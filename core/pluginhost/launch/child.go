@@ -319,10 +319,17 @@ func tracerOf(pid int) int {
 func (c *child) killFor(reason string) {
 	c.mu.Lock()
 	if c.why == "" {
-		c.why = ": " + reason
+		c.why = reason
 	}
 	c.mu.Unlock()
 	c.kill()
+}
+
+// broke says how the child broke the contract, empty if it did not.
+func (c *child) broke() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
 }
 
 // ending says how the child ended. It is valid once reaped is closed.
@@ -337,7 +344,10 @@ func (c *child) ending() string {
 	ws, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case ok && c.byHost && ws.Signaled() && ws.Signal() == syscall.SIGKILL:
-		return killedByHost + c.why
+		if why := c.broke(); why != "" {
+			return killedByHost + ": " + why
+		}
+		return killedByHost
 	case ok && ws.Signaled():
 		return "was killed by signal " + strconv.Itoa(int(ws.Signal())) + " (" + ws.Signal().String() + ")"
 	}

@@ -301,6 +301,10 @@ func (p *Process) Lines() []string { return p.child.out.lines() }
 // Kill kills the process group without waiting. It may be called more than once.
 func (p *Process) Kill() { p.child.kill() }
 
+// Broke says how the process broke the contract, if the host killed it for that, and is empty otherwise. Valid once Reaped is
+// closed.
+func (p *Process) Broke() string { return p.child.broke() }
+
 // Ending says how the process ended, with its last lines. Valid once Done is closed.
 func (p *Process) Ending() string {
 	text := "the process " + p.child.ending()

@@ -123,9 +123,9 @@ func TestLyingAllocator(t *testing.T) {
 }
 
 func TestMalformedAllocMessages(t *testing.T) {
-	_, err := decodeResults(&allocv1.AllocResponse{}, requests(1))
+	_, err := decodeResults("alloc/x: alloc", &allocv1.AllocResponse{}, requests(1))
 	assert.ErrorIs(t, err, errs.InvalidParams.Err(), "too few results")
-	out, err := decodeResults(&allocv1.AllocResponse{Results: []*allocv1.AllocResult{{}}}, requests(1))
+	out, err := decodeResults("alloc/x: alloc", &allocv1.AllocResponse{Results: []*allocv1.AllocResult{{}}}, requests(1))
 	require.NoError(t, err)
 	assert.Error(t, out[0].Err, "neither extent nor error")
 	_, err = decodeErrors("x", []*pluginv1.Error{{Code: -1}}, 2)

@@ -34,8 +34,11 @@ func (a *Client) AddSpace(ctx context.Context, s alloc.Space) error {
 	if err != nil {
 		return err
 	}
-	return wire.FromProto(m.GetError())
+	return wire.FromAnswer(a.op("add space"), m.GetError())
 }
+
+// op names an operation of the plugin.
+func (a *Client) op(verb string) string { return a.caller.ID + ": " + verb }
 
 // RemoveSpace implements alloc.Allocator.
 func (a *Client) RemoveSpace(ctx context.Context, id alloc.SpaceID) error {
@@ -43,7 +46,7 @@ func (a *Client) RemoveSpace(ctx context.Context, id alloc.SpaceID) error {
 	if err != nil {
 		return err
 	}
-	return wire.FromProto(m.GetError())
+	return wire.FromAnswer(a.op("remove space"), m.GetError())
 }
 
 // Alloc implements alloc.Allocator. When a part of a large batch fails as a whole, what
@@ -53,7 +56,7 @@ func (a *Client) Alloc(ctx context.Context, requests []alloc.Request) ([]alloc.R
 	for len(requests) > 0 {
 		n := fit(requests)
 		if n == 0 {
-			err := errs.New(errs.InvalidParams, a.caller.ID+": alloc", "%d candidate spaces in one request, at most %d are allowed", len(requests[0].Candidates), maxSpaces)
+			err := errs.New(errs.InvalidParams, a.op("alloc"), "%d candidate spaces in one request, at most %d are allowed", len(requests[0].Candidates), maxSpaces)
 			results, requests = append(results, alloc.Result{Err: err}), requests[1:]
 			continue
 		}
@@ -83,7 +86,7 @@ func (a *Client) alloc(ctx context.Context, requests []alloc.Request) ([]alloc.R
 	if err != nil {
 		return nil, err
 	}
-	return decodeResults(m, requests)
+	return decodeResults(a.op("alloc"), m, requests)
 }
 
 // undo frees the extents of a response whose caller no longer waits.
@@ -106,7 +109,7 @@ func (a *Client) giveBack(ctx context.Context, results []alloc.Result) {
 // Free implements alloc.Allocator. When it fails as a whole, an unknown prefix of the
 // extents was freed.
 func (a *Client) Free(ctx context.Context, extents []alloc.Extent) ([]error, error) {
-	return inParts(extents, func(part []alloc.Extent) ([]*pluginv1.Error, error) {
+	return inParts(a.op("free"), extents, func(part []alloc.Extent) ([]*pluginv1.Error, error) {
 		m, err := wire.Call(ctx, a.caller, "free", a.rpc.Free, &allocv1.FreeRequest{Extents: encodeExtents(part)})
 		return m.GetErrors(), err
 	})
@@ -115,14 +118,14 @@ func (a *Client) Free(ctx context.Context, extents []alloc.Extent) ([]error, err
 // Reserve implements alloc.Allocator. When it fails as a whole, an unknown prefix of the
 // extents was taken.
 func (a *Client) Reserve(ctx context.Context, extents []alloc.Extent) ([]error, error) {
-	return inParts(extents, func(part []alloc.Extent) ([]*pluginv1.Error, error) {
+	return inParts(a.op("reserve"), extents, func(part []alloc.Extent) ([]*pluginv1.Error, error) {
 		m, err := wire.Call(ctx, a.caller, "reserve", a.rpc.Reserve, &allocv1.ReserveRequest{Extents: encodeExtents(part)})
 		return m.GetErrors(), err
 	})
 }
 
-// inParts runs f over parts of the extents and joins the errors of the items.
-func inParts(extents []alloc.Extent, f func([]alloc.Extent) ([]*pluginv1.Error, error)) ([]error, error) {
+// inParts runs f, which is the operation op, over parts of the extents and joins the errors of the items.
+func inParts(op string, extents []alloc.Extent, f func([]alloc.Extent) ([]*pluginv1.Error, error)) ([]error, error) {
 	var joined []error
 	done := 0
 	for part := range slices.Chunk(extents, maxItems) {
@@ -130,7 +133,7 @@ func inParts(extents []alloc.Extent, f func([]alloc.Extent) ([]*pluginv1.Error, 
 		if err != nil {
 			return nil, err
 		}
-		items, err := decodeErrors("alloc", ms, len(part))
+		items, err := decodeErrors(op, ms, len(part))
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +152,7 @@ func inParts(extents []alloc.Extent, f func([]alloc.Extent) ([]*pluginv1.Error, 
 func (a *Client) Stats(ctx context.Context, id alloc.SpaceID) (alloc.Stats, error) {
 	m, err := wire.Call(ctx, a.caller, "stats", a.rpc.Stats, &allocv1.StatsRequest{Space: uint64(id)})
 	if err == nil {
-		err = wire.FromProto(m.GetError())
+		err = wire.FromAnswer(a.op("stats"), m.GetError())
 	}
 	if err != nil {
 		return alloc.Stats{}, err

@@ -62,25 +62,25 @@ func encodeResults(results []alloc.Result) *allocv1.AllocResponse {
 }
 
 // decodeResults checks every answer against its request: what a plugin gives out must
-// have the size that was asked for, a fitting offset and a space that was offered.
-func decodeResults(m *allocv1.AllocResponse, requests []alloc.Request) ([]alloc.Result, error) {
+// have the size that was asked for, a fitting offset and a space that was offered. Errors name op.
+func decodeResults(op string, m *allocv1.AllocResponse, requests []alloc.Request) ([]alloc.Result, error) {
 	if len(m.GetResults()) != len(requests) {
-		return nil, errs.New(errs.InvalidParams, "alloc", "%d results for %d requests", len(m.GetResults()), len(requests))
+		return nil, errs.New(errs.InvalidParams, op, "%d results for %d requests", len(m.GetResults()), len(requests))
 	}
 	out := make([]alloc.Result, len(requests))
 	for i, r := range m.GetResults() {
 		req := requests[i]
-		if out[i].Err = wire.FromProto(r.GetError()); out[i].Err != nil {
+		if out[i].Err = wire.FromAnswer(op, r.GetError()); out[i].Err != nil {
 			continue
 		}
 		e := decodeExtent(r.GetExtent())
 		switch {
 		case e.Size != req.Size || e.Offset+e.Size < e.Offset:
-			out[i].Err = errs.New(errs.Internal, "alloc", "the plugin answered with a wrong size: %d bytes at %d for a request of %d bytes", e.Size, e.Offset, req.Size)
+			out[i].Err = errs.New(errs.Internal, op, "the plugin answered with a wrong size: %d bytes at %d for a request of %d bytes", e.Size, e.Offset, req.Size)
 		case req.Align > 1 && e.Offset%req.Align != 0:
-			out[i].Err = errs.New(errs.Internal, "alloc", "the plugin answered with offset %d, which is not a multiple of %d", e.Offset, req.Align)
+			out[i].Err = errs.New(errs.Internal, op, "the plugin answered with offset %d, which is not a multiple of %d", e.Offset, req.Align)
 		case !slices.Contains(req.Candidates, e.Space):
-			out[i].Err = errs.New(errs.Internal, "alloc", "the plugin answered with space %d, which was not offered", e.Space)
+			out[i].Err = errs.New(errs.Internal, op, "the plugin answered with space %d, which was not offered", e.Space)
 		default:
 			out[i].Extent = e
 		}
@@ -140,7 +140,7 @@ func decodeErrors(op string, ms []*pluginv1.Error, n int) ([]error, error) {
 	out := make([]error, n)
 	failed := false
 	for i, m := range ms {
-		out[i] = wire.FromProto(m)
+		out[i] = wire.FromAnswer(op, m)
 		failed = failed || out[i] != nil
 	}
 	if !failed {

@@ -47,7 +47,7 @@ func FuzzAllocResponse(f *testing.F) {
 		if proto.Unmarshal(raw, m) != nil {
 			return
 		}
-		results, err := decodeResults(m, asked)
+		results, err := decodeResults("alloc/x: alloc", m, asked)
 		if err != nil {
 			return
 		}

@@ -23,6 +23,7 @@ func Kind() wire.Kind[alloc.Allocator] {
 		},
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client { return NewClient(conn, o) },
 		Wrap:   func(a alloc.Allocator, lifecycle plugin.Component) alloc.Allocator { return wrapped{a, lifecycle} },
+		Named:  newNamed,
 		Route: func(lifecycle plugin.Component, route wire.Router[alloc.Allocator]) alloc.Allocator {
 			return routed{lifecycle, route}
 		},

@@ -23,6 +23,7 @@ func Kind() wire.Kind[evict.Policy] {
 		},
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client { return NewClient(conn, o) },
 		Wrap:   func(p evict.Policy, lifecycle plugin.Component) evict.Policy { return wrapped{p, lifecycle} },
+		Named:  newNamed,
 		Route: func(lifecycle plugin.Component, route wire.Router[evict.Policy]) evict.Policy {
 			return routed{lifecycle, route}
 		},

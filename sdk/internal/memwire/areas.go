@@ -25,6 +25,8 @@ type Area struct {
 type Areas struct {
 	mu    sync.Mutex
 	areas map[uint64]*Area
+	last  *void // the area that was unmapped last, kept until another one is mapped or unmapped
+	used  error // the first use of an area after it was unmapped
 }
 
 // Map maps size bytes at offset of a memory file, at addr if that is free. elsewhere reports that
@@ -44,6 +46,7 @@ func (t *Areas) Map(handle uint64, fd int, offset int64, size uint64, addr uint6
 	if addr%uint64(page) == uint64(skip) {
 		near = uintptr(addr - uint64(skip))
 	}
+	t.settle() // The same address may be asked for.
 	mem, err := shm.Map(fd, shm.MapOptions{Offset: offset - skip, Size: int(length), Near: near})
 	if err != nil {
 		return nil, false, err
@@ -83,7 +86,7 @@ func (t *Areas) Unmap(handle uint64) {
 	if a := t.areas[handle]; a != nil {
 		delete(t.areas, handle)
 		a.gone = true
-		a.leave()
+		t.leave(a)
 	}
 }
 
@@ -94,21 +97,40 @@ func (t *Areas) Count() int {
 	return len(t.areas)
 }
 
-// UnmapAll removes all areas as Unmap does.
-func (t *Areas) UnmapAll() {
+// UnmapAll removes all areas as Unmap does, once the plugin has stopped. It returns an error if the plugin has used an area after
+// Unmap.
+func (t *Areas) UnmapAll() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for handle, a := range t.areas {
 		delete(t.areas, handle)
 		a.gone = true
-		a.leave()
+		t.leave(a)
+	}
+	t.judge(nil)
+	return t.used
+}
+
+// leave ends a use of an area. mu is held.
+func (t *Areas) leave(a *Area) {
+	if a.users--; a.users == 0 && a.gone && !a.kept {
+		t.judge(newVoid(a.mem))
 	}
 }
 
-func (a *Area) leave() {
-	if a.users--; a.users == 0 && a.gone && !a.kept {
-		_ = a.mem.Close()
+// settle judges the last area, and frees its address.
+func (t *Areas) settle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judge(nil)
+}
+
+// judge finds out whether the last area was used after it was unmapped, and puts the next one in its place. mu is held.
+func (t *Areas) judge(next *void) {
+	if err := t.last.close(); t.used == nil {
+		t.used = err
 	}
+	t.last = next
 }
 
 // Leave ends a Use. If keep is set, the area stays mapped for ever, because the plugin may still use
@@ -117,7 +139,7 @@ func (t *Areas) Leave(a *Area, keep bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a.kept = a.kept || keep
-	a.leave()
+	t.leave(a)
 }
 
 // Use returns a range of an area, which stays mapped until Leave.

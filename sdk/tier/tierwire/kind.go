@@ -40,7 +40,8 @@ func Kind() wire.Kind[tier.Tier] {
 		Client: func(conn grpc.ClientConnInterface, o wire.ClientOptions) wire.Client {
 			return NewClient(conn, o, Options{})
 		},
-		Wrap: func(t tier.Tier, lifecycle plugin.Component) tier.Tier { return wrapped{t, lifecycle} },
+		Wrap:  func(t tier.Tier, lifecycle plugin.Component) tier.Tier { return wrapped{t, lifecycle} },
+		Named: newNamed,
 	}
 }
 

@@ -53,12 +53,12 @@ func (s *server) close() {
 func (s *server) stopped(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.areas.UnmapAll()
+	err := s.areas.UnmapAll()
 	for handle, fd := range s.fds {
 		_ = unix.Close(fd)
 		delete(s.fds, handle)
 	}
-	return nil
+	return err
 }
 
 // fail gives an error to the host.

@@ -79,7 +79,7 @@ func (s *suite) create(t conformance.TB, cfg plugin.Config) transport.Transport 
 	tr = &watched{tr, t}
 	t.Cleanup(func() {
 		if err := tr.Stop(context.Background()); err != nil {
-			t.Errorf("Stop at the end of the check: %v; Stop may come at any time, and is no error", err)
+			t.Errorf("Stop may come at any time and must not fail, but at the end of the check it returned: %v", err)
 		}
 	})
 	return tr

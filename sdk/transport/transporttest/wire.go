@@ -21,11 +21,13 @@ type WireOptions struct {
 
 // ThroughWire returns a factory like f whose transports run behind connections, with rings in
 // shared memory as between processes. New configures the far side and returns the error of its
-// factory. Memory that is open to peers needs a descriptor. The connections end with t.
+// factory. Memory that is open to peers needs a descriptor. A connection ends with the Stop of its transport, with t at the latest.
 func ThroughWire(t testing.TB, f transport.Factory, o WireOptions) transport.Factory {
 	return wiretest.Pass(t, transportwire.Kind(), f, o.Kill,
 		func(conn grpc.ClientConnInterface, c wire.ClientOptions) *transportwire.Client {
 			return transportwire.NewClient(conn, c, o.Options)
 		},
-		func(c *transportwire.Client, _ func()) transport.Transport { return c })
+		func(c *transportwire.Client, end func()) transport.Transport {
+			return transportwire.Kind().Wrap(c, wiretest.Ending(c, end))
+		})
 }

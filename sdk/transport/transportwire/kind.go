@@ -57,6 +57,7 @@ func Kind() wire.Kind[transport.Transport] {
 		Wrap: func(t transport.Transport, lifecycle plugin.Component) transport.Transport {
 			return wrapped{t, lifecycle}
 		},
+		Named: newNamed,
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *server) stopped(ctx context.Context) error {
 	for _, p := range pumps {
 		err = errors.Join(err, p.Close(ctx))
 	}
-	s.areas.UnmapAll()
+	err = errors.Join(err, s.areas.UnmapAll())
 	for _, r := range regions {
 		_ = unix.Close(r.fd)
 	}

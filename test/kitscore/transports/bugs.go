@@ -29,8 +29,6 @@ func scored() []kitscore.Bug {
 
 // bounded says of some bugs why they have no effect in a process of its own.
 var bounded = map[string]string{
-	"no-back-pressure":    "the ring between host and program holds a bounded number of operations",
-	"close-drops":         "the host completes what is left of a path that is closed",
-	"deregister-early":    "the sdk takes the memory out of the program when Deregister returns",
-	"deregister-given-up": "the host calls Deregister again until it succeeds",
+	"no-back-pressure":    "its Submit accepts at most 1024 operations that are not reaped, and the program gets no others",
+	"deregister-given-up": "its call to the program does not end with the context of its caller",
 }
