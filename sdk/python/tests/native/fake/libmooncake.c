@@ -96,16 +96,19 @@ uint32_t mck_abi(void) {
   return FAKE_ABI;
 }
 
+/* The one function that may be called with the GIL. */
 void mck_blob_free(mck_blob b) {
-  watch();
   free(b.data);
   atomic_fetch_sub(&blobs, 1);
 }
 
-void mck_buffer_free(uint64_t owner) {
+void mck_buffers_free(const uint64_t *owners, uint64_t n) {
   watch();
-  free((void *)(uintptr_t)owner);
-  atomic_fetch_sub(&buffers, 1);
+  for (uint64_t i = 0; i < n; i++) {
+    if (!owners[i]) continue;
+    free((void *)(uintptr_t)owners[i]);
+    atomic_fetch_sub(&buffers, 1);
+  }
 }
 
 void mck_close_all(void) {
