@@ -41,6 +41,20 @@ static pid_t loaded_by;
 
 __attribute__((constructor)) static void on_load(void) { loaded_by = getpid(); }
 
+/* While calls are held, every function waits where it starts, 20 s at most: a call with the GIL would keep the test from letting it go. */
+static atomic_int held;
+static atomic_long came, left;
+
+void fake_hold(int on) { atomic_store(&held, on); }
+long fake_came(void) { return atomic_load(&came); }
+long fake_inside(void) { return atomic_load(&came) - atomic_load(&left); }
+
+static void wait_while_held(void) {
+  atomic_fetch_add(&came, 1);
+  for (int i = 0; i < 20000 && atomic_load(&held); i++) usleep(1000);
+  atomic_fetch_add(&left, 1);
+}
+
 /* Every function starts here: counts calls that come with the GIL, and ends a child of a
  * fork, where a Go runtime would hang. */
 static void watch(void) {
@@ -48,6 +62,7 @@ static void watch(void) {
   static int (*check)(void);
   if (!check) *(void **)&check = dlsym(RTLD_DEFAULT, "PyGILState_Check");
   if (check && check()) atomic_fetch_add(&with_gil, 1);
+  if (atomic_load(&held)) wait_while_held();
 }
 
 static void begin(const char *call, mck_handle h) {
