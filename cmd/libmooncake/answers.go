@@ -71,11 +71,13 @@ func hold(l pool.Lent, to *answer) {
 	to.owner = uint64(buffers.Add(h))
 }
 
-//export mck_buffer_free
-func mck_buffer_free(owner C.uint64_t) {
-	if h, _, ok := handles.Take[*held](&buffers, int64(owner), 0); ok {
-		h.pin.Unpin()
-		h.lent.Release()
+//export mck_buffers_free
+func mck_buffers_free(owners *C.mck_const_u64, n C.uint64_t) {
+	for _, owner := range view[uint64](owners, n) {
+		if h, _, ok := handles.Take[*held](&buffers, int64(owner), 0); ok {
+			h.pin.Unpin()
+			h.lent.Release()
+		}
 	}
 }
 

@@ -33,7 +33,6 @@ import "C"
 import (
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/mooncake-go/mooncake/core/bindings/handles"
 	"github.com/mooncake-go/mooncake/core/bindings/store"
@@ -79,9 +78,6 @@ var (
 
 //export mck_abi
 func mck_abi() C.uint32_t { return C.MCK_ABI }
-
-//export mck_blob_free
-func mck_blob_free(b C.mck_blob) { C.free(unsafe.Pointer(b.data)) }
 
 //export mck_close_all
 func mck_close_all() {

@@ -53,10 +53,9 @@ func (l *Log) rewrite() error {
 		if to.end()+uint64(len(batch)) > uint64(len(b)) {
 			return fmt.Errorf("%w: rewriting takes more than the %d bytes that it was expected to", ErrFull, bytes)
 		}
-		if err := fresh.stage(&f, to.end(), l.id.Size); err != nil {
+		if err := fresh.apply(&f, to.end(), l.id.Size); err != nil {
 			return err
 		}
-		fresh.settle()
 		copy(b[to.end():], batch)
 		l.stepped()
 		to.length += uint64(len(batch))

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -25,18 +26,28 @@ type index struct {
 	// last is at least the highest put. Masters number puts upwards, so that a put that begins is not looked up.
 	last   Put
 	epochs []Epoch
-	// staged are the changes of the batch that is being applied; the zero mark stands for a put that is gone.
-	staged map[Put]mark
-	// live and stagedLive are the bytes of all marks, and what the staged ones add to them.
-	live, stagedLive int
-	scratch          []Extent
+	// changes are those of the last batch, in its order. sorted says that no put follows a higher one.
+	changes []change
+	sorted  bool
+	// live is the bytes of all marks.
+	live    int
+	scratch []Extent
 }
+
+// change is what a batch makes of a put; the zero mark stands for a put that is not there.
+type change struct {
+	put     Put
+	was, is mark
+}
+
+// keptChanges bounds the memory for changes that outlives a batch.
+const keptChanges = 1 << 14
 
 func newIndex() index {
-	return index{writing: map[Put]mark{}, others: map[Put]mark{}, staged: map[Put]mark{}}
+	return index{writing: map[Put]mark{}, others: map[Put]mark{}}
 }
 
-// clone returns a copy without what is staged.
+// clone returns a copy without the changes.
 func (x *index) clone() index {
 	return index{writing: maps.Clone(x.writing), others: maps.Clone(x.others), last: x.last, epochs: slices.Clone(x.epochs)}
 }
@@ -57,16 +68,8 @@ func (x *index) all() iter.Seq2[Put, mark] {
 	}
 }
 
-// get returns the mark of a put after the staged changes.
-func (x *index) get(p Put) (mark, bool) {
-	if m, ok := x.staged[p]; ok {
-		return m, m.state != 0
-	}
-	return x.settled(p)
-}
-
-// settled returns the mark of a put before the staged changes.
-func (x *index) settled(p Put) (m mark, ok bool) {
+// get returns the mark of a put.
+func (x *index) get(p Put) (m mark, ok bool) {
 	if p > x.last {
 		return mark{}, false
 	}
@@ -76,20 +79,26 @@ func (x *index) settled(p Put) (m mark, ok bool) {
 	return m, ok
 }
 
-// set sets the mark of a put; the zero mark removes it.
-func (x *index) set(p Put, m mark) {
-	if m.state == Writing {
-		x.writing[p] = m
+// set replaces the mark of a put; the zero mark is that of a put which is not there.
+func (x *index) set(p Put, was, is mark) {
+	if from := x.holds(was.state); from != nil && (is.state == 0 || (was.state == Writing) != (is.state == Writing)) {
+		delete(from, p)
+	}
+	if to := x.holds(is.state); to != nil {
+		to[p] = is
 		x.last = max(x.last, p)
-		return
 	}
-	delete(x.writing, p)
-	if m.state == 0 {
-		delete(x.others, p)
-		return
+}
+
+// holds returns the map of the puts in a state, nil for those that are not there.
+func (x *index) holds(s State) map[Put]mark {
+	switch s {
+	case 0:
+		return nil
+	case Writing:
+		return x.writing
 	}
-	x.others[p] = m
-	x.last = max(x.last, p)
+	return x.others
 }
 
 // epoch returns the index of an epoch. Epochs are few: one for each master that wrote here and whose puts
@@ -107,20 +116,22 @@ func (x *index) epoch(e Epoch) (uint16, error) {
 	return uint16(len(x.epochs) - 1), nil
 }
 
-// stage checks the records of a batch, which is to lie at base, and keeps their effects for settle. size
-// is that of the segment.
-func (x *index) stage(f *frame, base uint64, size uint64) error {
-	x.unstage()
+// apply checks the records of a batch, which is to lie at base, and applies them; changes has their effects. After
+// an error the index is as it was. size is that of the segment.
+func (x *index) apply(f *frame, base uint64, size uint64) error {
+	if cap(x.changes) > keptChanges {
+		x.changes = nil
+	}
+	x.changes, x.sorted = x.changes[:0], true
 	rewritten := f.seq == 0
-	return f.each(&x.scratch, func(r *record) error {
+	err := f.each(&x.scratch, func(r *record) error {
 		m, known := x.get(r.put)
 		at := uint32(base + frameSize + uint64(r.at))
-		stage := func(to mark) error {
+		change := func(to mark) error {
 			if to.state != 0 {
 				to.bytes = m.bytes + uint32(r.size)
 			}
-			x.stagedLive += int(to.bytes) - int(m.bytes)
-			x.staged[r.put] = to
+			x.change(r.put, m, to)
 			return nil
 		}
 		switch r.kind {
@@ -140,51 +151,79 @@ func (x *index) stage(f *frame, base uint64, size uint64) error {
 			if err != nil {
 				return err
 			}
-			return stage(mark{begin: at, epoch: e, state: Writing})
+			return change(mark{begin: at, epoch: e, state: Writing})
 		case kindCommit:
 			if known && m.state <= Complete {
 				to := m
 				to.commit, to.state = at, Complete
 				to.unsure = r.ending.Checksum == model.Checksum{Value: Unacknowledged}
-				return stage(to)
+				return change(to)
 			}
 		case kindUnlink:
 			if known && m.state <= Complete {
 				to := m
 				to.state = Held
-				return stage(to)
+				return change(to)
 			}
 		case kindGone:
 			if known {
-				return stage(mark{})
+				return change(mark{})
 			}
 		}
 		return fmt.Errorf("%w: a record of kind %d for put %d, which is %s", ErrDamaged, r.kind, r.put, m.state)
 	})
-}
-
-func (x *index) unstage() {
-	clear(x.staged)
-	x.stagedLive = 0
-}
-
-// settle applies what was staged.
-func (x *index) settle() {
-	for p, m := range x.staged {
-		x.set(p, m)
+	if err != nil {
+		x.undo()
 	}
-	x.live += x.stagedLive
-	x.unstage()
+	return err
+}
+
+// change replaces a mark and remembers it.
+func (x *index) change(p Put, was, is mark) {
+	if n := len(x.changes); n > 0 && x.changes[n-1].put > p {
+		x.sorted = false
+	}
+	x.set(p, was, is)
+	x.live += int(is.bytes) - int(was.bytes)
+	x.changes = append(x.changes, change{p, was, is})
+}
+
+// undo takes the changes back.
+func (x *index) undo() {
+	for _, c := range slices.Backward(x.changes) {
+		x.set(c.put, c.is, c.was)
+		x.live += int(c.was.bytes) - int(c.is.bytes)
+	}
+	x.changes = x.changes[:0]
+}
+
+// settled returns what the last batch changed: each put once, in the order of their numbers.
+func (x *index) settled() []change {
+	if !x.sorted {
+		slices.SortStableFunc(x.changes, func(a, b change) int { return cmp.Compare(a.put, b.put) })
+		x.sorted = true
+	}
+	once := x.changes[:0]
+	for _, c := range x.changes {
+		if n := len(once); n > 0 && once[n-1].put == c.put {
+			once[n-1].is = c.is
+			continue
+		}
+		once = append(once, c)
+	}
+	x.changes = once
+	return once
 }
 
 // shift moves all positions by d bytes.
 func (x *index) shift(d int64) {
-	for p, m := range x.all() {
-		m.begin = uint32(int64(m.begin) + d)
-		if m.commit != 0 {
-			m.commit = uint32(int64(m.commit) + d)
+	for p, was := range x.all() {
+		is := was
+		is.begin = uint32(int64(was.begin) + d)
+		if was.commit != 0 {
+			is.commit = uint32(int64(was.commit) + d)
 		}
-		x.set(p, m)
+		x.set(p, was, is)
 	}
 }
 

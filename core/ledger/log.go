@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +46,7 @@ type Log struct {
 	guard  *Guard // nil without one
 	// watcher learns what batches change, nil for none.
 	watcher Watcher
-	begun   []Put // scratch of settle
+	begun   []change // scratch of settle
 	// step, where a test set it, is called after every store that another process could find.
 	step func()
 }
@@ -110,10 +108,9 @@ func (l *Log) replay(b []byte) error {
 			l.seq = f.seq
 			l.starts = append(l.starts, uint32(at))
 		}
-		if err := l.index.stage(&f, at, l.id.Size); err != nil {
+		if err := l.index.apply(&f, at, l.id.Size); err != nil {
 			return fmt.Errorf("byte %d: %w", at, err)
 		}
-		l.index.settle()
 		at += uint64(f.size)
 	}
 	return nil
@@ -225,8 +222,7 @@ func (l *Log) Append(batch []byte) (Seq, error) {
 		return l.seq, fmt.Errorf("ledger of segment %s: %w", l.id.Segment, err)
 	}
 	at := l.area.end()
-	if err := l.index.stage(&f, at, l.id.Size); err != nil {
-		l.index.unstage()
+	if err := l.index.apply(&f, at, l.id.Size); err != nil {
 		return l.seq, fmt.Errorf("ledger of segment %s: batch %d: %w", l.id.Segment, f.seq, err)
 	}
 	b := l.mem.Bytes()
@@ -266,35 +262,40 @@ func (l *Log) admit(p Put, m mark) {
 	l.index.scratch = c.extents
 }
 
-// settle applies what was staged, also to the guard, for which puts end before others begin: a put may get memory in
-// the batch that frees it.
+// settle tells watcher and guard what the last batch changed. For the guard puts end before others begin: a put may
+// get memory in the batch that frees it.
 func (l *Log) settle() {
-	l.watched()
 	g := l.guard
+	if g == nil && l.watcher == nil {
+		return
+	}
+	changes := l.index.settled()
+	if l.watcher != nil {
+		for _, c := range changes {
+			l.watcher.Settled(c.put, c.was.state, c.is.state)
+		}
+	}
 	if g == nil {
-		l.index.settle()
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.of != l { // Another ledger took its place.
-		l.index.settle()
 		return
 	}
 	begun := l.begun[:0]
-	for p, m := range l.index.staged {
-		if m.state == Complete && m.unsure {
-			g.expect(p)
-		} else if m.state != Writing {
-			g.end(p, m.state == 0)
-		} else if _, known := l.index.writing[p]; !known {
-			begun = append(begun, p)
+	for _, c := range changes {
+		if c.is.state == Complete && c.is.unsure {
+			g.expect(c.put)
+		} else if c.is.state != Writing {
+			g.end(c.put, c.is.state == 0)
+		} else if c.was.state != Writing {
+			begun = append(begun, c)
 		}
 	}
 	l.begun = begun
-	l.index.settle()
-	for _, p := range begun {
-		l.admit(p, l.index.writing[p])
+	for _, c := range begun {
+		l.admit(c.put, c.is)
 	}
 }
 
@@ -324,16 +325,5 @@ func (l *Log) Since(s Seq, most int) ([]byte, Seq, error) {
 func (l *Log) stepped() {
 	if l.step != nil {
 		l.step()
-	}
-}
-
-// watched tells the watcher what a batch has staged. The caller holds the lock.
-func (l *Log) watched() {
-	if l.watcher == nil {
-		return
-	}
-	for _, p := range slices.Sorted(maps.Keys(l.index.staged)) {
-		was, _ := l.index.settled(p)
-		l.watcher.Settled(p, was.state, l.index.staged[p].state)
 	}
 }

@@ -48,7 +48,7 @@ func (l *Log) snapshot(size int, yield func(batch []byte) error) error {
 	out := &l.batch
 	out.Reset()
 	for i, at := range l.order {
-		m, _ := l.index.settled(at.put)
+		m, _ := l.index.get(at.put)
 		v, o, err := l.object(&c, at.put, m)
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ func (l *Log) Watch(w Watcher) {
 func (l *Log) Find(p Put) (e Entry, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m, ok := l.index.settled(p)
+	m, ok := l.index.get(p)
 	if !ok {
 		return Entry{}, false, nil
 	}

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MCK_ABI 5
+#define MCK_ABI 6
 #define MCK_INVALID_PARAMS (-600)
 
 typedef int64_t mck_handle;
@@ -56,14 +56,14 @@ typedef struct mck_replicate {
 } mck_replicate;
 
 /* Memory of the library: text or JSON. data is NULL when there is nothing; else it ends
- * with a 0 that size does not count. Give it back with mck_blob_free. */
+ * with a 0 that size does not count. Give it back with mck_blob_free, which never waits. */
 typedef struct mck_blob {
   char *data;
   uint64_t size;
 } mck_blob;
 
 /* An object that was read. owner is 0 and data NULL where status is not 0; else the memory
- * stays until mck_buffer_free(owner), whatever becomes of the store. Where read_only is not 0
+ * stays until mck_buffers_free gets the owner, whatever becomes of the store. Where read_only is not 0
  * it belongs to another process, and writing to it ends this one. */
 typedef struct mck_buffer {
   uint64_t owner;
@@ -77,7 +77,7 @@ uint32_t mck_abi(void);
 /* The program mooncake, for the launcher. Ends the process, and does not return. */
 int mck_main(int argc, char **argv);
 void mck_blob_free(mck_blob b);
-void mck_buffer_free(uint64_t owner);
+void mck_buffers_free(const uint64_t *owners, uint64_t n); /* an owner of 0 is skipped */
 /* Closes every store and engine, bounded; for the end of the process. */
 void mck_close_all(void);
 /* Why this thread's last call with a store or engine failed, as a sentence; empty where it

@@ -19,7 +19,7 @@ type entry struct {
 	value any
 	calls int
 	taken bool
-	idle  chan struct{} // made by Take; closed when the last call ended
+	idle  chan struct{} // made by a Take that waits; closed when the last call ended
 }
 
 // Add gives value a number.
@@ -109,10 +109,11 @@ func Take[T any](t *Table, h int64, wait time.Duration) (value T, idle, ok bool)
 		return value, false, false
 	}
 	delete(t.all, h)
-	e.taken, e.idle = true, make(chan struct{})
-	if e.calls == 0 {
-		close(e.idle)
+	if e.taken = true; e.calls == 0 {
+		t.mu.Unlock()
+		return value, true, true
 	}
+	e.idle = make(chan struct{})
 	t.mu.Unlock()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -16,9 +16,18 @@ PyObject *list_filled(size_t n, int64_t value) {
   return list;
 }
 
+PyObject *list_items(PyObject **items, size_t n) {
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; i < n; i++) {
+    if (!list) Py_DECREF(items[i]);
+    else if (!list_set(list, i, items[i])) Py_CLEAR(list);
+  }
+  return list;
+}
+
 PyObject *str_of(const library *lib, mck_blob b) {
   PyObject *text = PyUnicode_DecodeUTF8(b.data ? b.data : "", (Py_ssize_t)(b.data ? b.size : 0), "replace");
-  if (b.data) UNLOCKED(lib->blob_free(b));
+  if (b.data) lib->blob_free(b);
   return text;
 }
 

@@ -22,7 +22,7 @@ static char *memory_of(const mck_buffer *b) { return b->data ? b->data : nothing
 static void handle_dealloc(PyObject *self) {
   handle *h = (handle *)self;
   PyTypeObject *type = Py_TYPE(self);
-  if (h->b.owner && !library_left_behind()) UNLOCKED(h->lib->buffer_free(h->b.owner));
+  if (h->b.owner && !library_left_behind()) UNLOCKED(h->lib->buffers_free(&h->b.owner, 1));
   if (h->own) free(h->b.data);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -68,42 +68,76 @@ bool buffer_add_type(PyObject *module) {
   return PyModule_AddObjectRef(module, "BufferHandle", (PyObject *)handle_type) == 0;
 }
 
-/* A copy of memory that must not be written to; false with MemoryError. */
-static bool copy_memory(const library *lib, mck_buffer *b) {
-  char *copy;
-  Py_BEGIN_ALLOW_THREADS
-  copy = malloc(b->size ? b->size : 1);
-  if (copy && b->size) memcpy(copy, b->data, b->size);
-  lib->buffer_free(b->owner);
-  Py_END_ALLOW_THREADS
-  b->owner = 0;
-  b->data = copy;
-  if (!copy) PyErr_NoMemory();
-  return copy != NULL;
+bool reads_init(scratch *s, size_t n, reads *r) {
+  *r = (reads){.n = n};
+  return (r->at = scratch_take(s, n, sizeof *r->at)) && (r->owners = scratch_take(s, n, sizeof *r->owners)) &&
+         (r->items = scratch_take(s, n, sizeof *r->items)) && (r->to = scratch_take(s, n, sizeof *r->to));
 }
 
-PyObject *buffer_handle(const library *lib, const mck_buffer *b) {
-  handle *h = PyObject_New(handle, handle_type);
-  if (!h) {
-    UNLOCKED(lib->buffer_free(b->owner));
-    return NULL;
+/* Forgets the items that were made, of n. */
+static bool failed(reads *r, size_t n) {
+  while (n > 0) Py_CLEAR(r->items[--n]);
+  return false;
+}
+
+bool reads_bytes(const library *lib, reads *r) {
+  size_t made = 0;
+  while (made < r->n && (r->items[made] = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(r->at[made].owner ? r->at[made].size : 0)))) made++;
+  for (size_t i = 0; i < r->n; i++) r->owners[i] = r->at[i].owner;
+  for (size_t i = 0; i < made; i++) r->to[i] = PyBytes_AsString(r->items[i]);
+  Py_BEGIN_ALLOW_THREADS /* No other reference to the bytes exists yet. */
+  for (size_t i = 0; made == r->n && i < r->n; i++)
+    if (r->at[i].owner) memcpy(r->to[i], memory_of(&r->at[i]), r->at[i].size);
+  lib->buffers_free(r->owners, r->n);
+  Py_END_ALLOW_THREADS
+  return made == r->n || failed(r, made);
+}
+
+/* Copies memory that must not be written to, and frees it; other memory stays. False without memory. Runs without the GIL. */
+static bool copy_lent(const library *lib, reads *r) {
+  size_t copied = 0;
+  bool ok = true;
+  for (size_t i = 0; i < r->n; i++) {
+    mck_buffer *b = &r->at[i];
+    if (!b->owner || !b->read_only) continue;
+    char *copy = malloc(b->size ? b->size : 1);
+    if (copy && b->size) memcpy(copy, b->data, b->size);
+    ok = ok && copy;
+    r->owners[copied++] = b->owner;
+    b->owner = 0;
+    b->data = copy;
   }
+  if (copied) lib->buffers_free(r->owners, copied);
+  return ok;
+}
+
+/* The object as an item, which owns it then. NULL with MemoryError. */
+static PyObject *handle_of(const library *lib, mck_buffer *b) {
+  if (b->status != 0) {
+    Py_INCREF(Py_None);
+    return Py_None;
+  }
+  handle *h = PyObject_New(handle, handle_type);
+  if (!h) return NULL;
   h->lib = lib;
   h->b = *b;
-  h->own = false;
-  if (b->read_only && !(h->own = copy_memory(lib, &h->b))) Py_CLEAR(h);
+  h->own = b->read_only != 0;
+  *b = (mck_buffer){0};
   return (PyObject *)h;
 }
 
-enum { SMALL = 64 << 10 }; /* copied faster than the GIL changes hands */
-
-PyObject *buffer_bytes(const library *lib, const mck_buffer *b) {
-  if (!b->owner) return PyBytes_FromStringAndSize("", 0);
-  PyObject *bytes = b->size <= SMALL ? PyBytes_FromStringAndSize(memory_of(b), (Py_ssize_t)b->size) : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)b->size);
-  char *to = bytes && b->size > SMALL ? PyBytes_AsString(bytes) : NULL; /* no other reference exists yet */
-  Py_BEGIN_ALLOW_THREADS
-  if (to) memcpy(to, b->data, b->size);
-  lib->buffer_free(b->owner);
-  Py_END_ALLOW_THREADS
-  return bytes;
+bool reads_handles(const library *lib, reads *r) {
+  bool ok = true;
+  size_t made = 0, lent = 0;
+  while (lent < r->n && !(r->at[lent].owner && r->at[lent].read_only)) lent++;
+  if (lent < r->n) UNLOCKED(ok = copy_lent(lib, r));
+  if (!ok) PyErr_NoMemory();
+  while (ok && made < r->n && (r->items[made] = handle_of(lib, &r->at[made]))) made++;
+  if (made == r->n) return true;
+  for (size_t i = 0; i < r->n; i++) { /* What no item owns. */
+    r->owners[i] = r->at[i].owner;
+    if (r->at[i].read_only && !r->at[i].owner) free(r->at[i].data);
+  }
+  UNLOCKED(lib->buffers_free(r->owners, r->n));
+  return failed(r, made);
 }

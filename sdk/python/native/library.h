@@ -13,7 +13,7 @@
 
 /* Every function that the extension calls. Its type is that of the header. */
 #define MCK_FUNCTIONS(X)                                                                            \
-  X(abi) X(blob_free) X(buffer_free) X(close_all) X(last_error)                                     \
+  X(abi) X(blob_free) X(buffers_free) X(close_all) X(last_error)                                     \
   X(store_new) X(store_free) X(store_setup) X(store_setup_dummy) X(store_close) X(store_is_setup)   \
   X(store_health) X(store_hostname) X(store_register) X(store_unregister)                           \
   X(store_put) X(store_get_into) X(store_get_ranges) X(store_get_buffers)                           \

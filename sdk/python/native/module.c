@@ -52,6 +52,9 @@ PyMODINIT_FUNC PyInit__native(void) {
       .m_size = -1, /* one library a process */
   };
   PyObject *module = PyModule_Create(&def);
+#ifdef Py_GIL_DISABLED /* The interpreter would switch the GIL on. What is shared here is made at import or is atomic. */
+  if (module) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
   if (module && library_path() && buffer_add_type(module) && replica_add_type(module) && add_functions(module) && PyModule_AddIntConstant(module, "PUT", MCK_PUT) == 0 &&
       PyModule_AddIntConstant(module, "UPSERT", MCK_UPSERT) == 0 && PyModule_AddIntConstant(module, "MAY_PREFER_NODE", MCK_MAY_PREFER_NODE) == 0)
     return module;

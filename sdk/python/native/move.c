@@ -98,56 +98,39 @@ METHOD(store_get_into, 4) { return get_into(a, 1); }
 
 METHOD(store_get_into_rows, 4) { return get_into(a, 2); }
 
-typedef PyObject *(*convert)(const library *lib, const mck_buffer *b);
-
-static PyObject *or_none(const library *lib, const mck_buffer *b) {
-  if (b->owner) return buffer_handle(lib, b);
-  Py_INCREF(Py_None);
-  return Py_None;
+/* Reads the objects and makes an item of each; the scratch has the items. */
+static bool get(scratch *s, PyObject *handle, mck_texts keys, bool (*make)(const library *lib, reads *r), reads *r) {
+  mck_handle h;
+  const library *lib;
+  if (!to_handle(handle, &h) || !reads_init(s, keys.n, r) || !(lib = library_need())) return false;
+  UNLOCKED(lib->store_get_buffers(h, keys, r->at));
+  return make(lib, r);
 }
 
-/* Every buffer that was not converted is freed. */
-static PyObject *list_buffers(const library *lib, mck_buffer *out, size_t n, convert each) {
-  PyObject *list = PyList_New((Py_ssize_t)n);
-  for (size_t i = 0; i < n; i++) {
-    if (!list) {
-      if (out[i].owner) UNLOCKED(lib->buffer_free(out[i].owner));
-      continue;
-    }
-    if (!list_set(list, i, each(lib, &out[i]))) Py_CLEAR(list);
-  }
-  return list;
-}
-
-static PyObject *get_buffers(PyObject *handle, PyObject *keys, convert each) {
+static PyObject *get_batch(PyObject *const *a, bool (*make)(const library *lib, reads *r)) {
   scratch s;
   scratch_init(&s);
-  PyObject *answer = NULL;
-  mck_handle h;
-  texts names;
-  mck_buffer *out;
-  const library *lib;
-  if (to_handle(handle, &h) && to_texts(&s, keys, "keys", 1, &names) && (out = scratch_take(&s, names.c.n, sizeof *out)) && (lib = library_need())) {
-    UNLOCKED(lib->store_get_buffers(h, names.c, out));
-    answer = list_buffers(lib, out, names.c.n, each);
-  }
+  texts keys;
+  reads r;
+  PyObject *answer = to_texts(&s, a[1], "keys", 1, &keys) && get(&s, a[0], keys.c, make, &r) ? list_items(r.items, r.n) : NULL;
   scratch_free(&s);
   return answer;
 }
 
-METHOD(store_get_batch, 2) { return get_buffers(a[0], a[1], buffer_bytes); }
+METHOD(store_get_batch, 2) { return get_batch(a, reads_bytes); }
 
-METHOD(store_get_buffers, 2) { return get_buffers(a[0], a[1], or_none); }
+METHOD(store_get_buffers, 2) { return get_batch(a, reads_handles); }
 
 METHOD(store_get, 2) {
-  mck_handle h;
+  scratch s;
+  scratch_init(&s);
   const char *key;
   uint64_t size;
-  mck_buffer b;
-  const library *lib;
-  if (!to_handle(a[0], &h) || !to_text(a[1], NAMED("key"), &key, &size) || !(lib = library_need())) return NULL;
-  UNLOCKED(lib->store_get_buffers(h, (mck_texts){.data = key, .ends = &size, .n = 1}, &b));
-  return buffer_bytes(lib, &b);
+  reads r;
+  bool ok = to_text(a[1], NAMED("key"), &key, &size) && get(&s, a[0], (mck_texts){.data = key, .ends = &size, .n = 1}, reads_bytes, &r);
+  PyObject *answer = ok ? r.items[0] : NULL;
+  scratch_free(&s);
+  return answer;
 }
 
 PyMethodDef move_methods[] = {

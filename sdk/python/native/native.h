@@ -97,6 +97,8 @@ bool to_replicate(scratch *s, PyObject *o, mck_replicate *out);
 bool list_set(PyObject *list, size_t i, PyObject *item);
 PyObject *list_of(const int64_t *values, size_t n);
 PyObject *list_filled(size_t n, int64_t value);
+/* A list of the items, which it takes. */
+PyObject *list_items(PyObject **items, size_t n);
 /* A str of the blob, which is freed. */
 PyObject *str_of(const library *lib, mck_blob b);
 /* TypeError about a wrong number of arguments, as of a function in Python. */
@@ -105,10 +107,23 @@ PyObject *wrong_count(const char *function, int want, Py_ssize_t got);
 /* --- buffer.c ------------------------------------------------------------------------------ */
 
 bool buffer_add_type(PyObject *module);
-/* A BufferHandle that owns b. Where that fails, b is freed. */
-PyObject *buffer_handle(const library *lib, const mck_buffer *b);
-/* A copy of b as bytes; b is freed. */
-PyObject *buffer_bytes(const library *lib, const mck_buffer *b);
+
+/* n objects that a call reads, with what it takes to give all of them back at once. */
+typedef struct reads {
+  mck_buffer *at;
+  uint64_t *owners;
+  PyObject **items;
+  char **to; /* the memory of the items */
+  size_t n;
+} reads;
+
+/* Memory for n objects; false with MemoryError. */
+bool reads_init(scratch *s, size_t n, reads *r);
+/* Makes the items: a new bytes of each object, b"" for one that is not there. False with an exception, and without items.
+ * Frees the objects. */
+bool reads_bytes(const library *lib, reads *r);
+/* Makes the items: a BufferHandle that owns each object, None for one that is not there. As reads_bytes on failure. */
+bool reads_handles(const library *lib, reads *r);
 
 /* --- replicas.c ---------------------------------------------------------------------------- */
 

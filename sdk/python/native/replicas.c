@@ -151,7 +151,7 @@ METHOD(store_replicas, 3) {
     mck_blob b;
     UNLOCKED(b = lib->store_replicas(h, keys.c, counts));
     answer = found(&s, (PyTypeObject *)a[2], names, counts, b);
-    if (b.data) UNLOCKED(lib->blob_free(b));
+    if (b.data) lib->blob_free(b);
   }
   Py_XDECREF(names);
   scratch_free(&s);

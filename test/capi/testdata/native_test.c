@@ -48,8 +48,8 @@ static void mixed(mck_handle s, int i) {
   IS(b.status, 0);
   IS(b.size, sizeof value);
   IS(memcmp(value, b.data, b.size), 0);
-  mck_buffer_free(b.owner);
-  mck_buffer_free(b.owner); /* Twice does nothing. */
+  mck_buffers_free(&b.owner, 1);
+  mck_buffers_free(&b.owner, 1); /* Twice does nothing. */
   mck_store_remove(s, key, 1, &r);
   IS(r, 0);
   mck_store_size(s, key, &r);
@@ -171,7 +171,7 @@ static void lent(mck_handle s) {
     mck_buffer b;
     mck_store_get_buffers(s, key, &b);
     IS(b.size, large);
-    mck_buffer_free(b.owner);
+    mck_buffers_free(&b.owner, 1);
   }
   WANT(resident() < before + 500LL * large);
 }
@@ -235,7 +235,7 @@ int main(int argc, char **argv) {
   mck_close_all();
   IS(mck_store_is_setup(s), 0);
   WANT(memcmp(kept.data, "kept", 4) == 0);
-  mck_buffer_free(kept.owner);
+  mck_buffers_free(&kept.owner, 1);
   puts("mooncake_native.h: ok");
   return 0;
 }

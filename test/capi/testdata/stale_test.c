@@ -23,7 +23,7 @@ static void *reads(void *unused) {
       IS(out[i].status, 0);
       IS(out[i].size, SIZE);
       IS(out[i].data[SIZE - 1], 'a' + i);
-      mck_buffer_free(out[i].owner); /* The address stays in out. */
+      mck_buffers_free(&out[i].owner, 1); /* The address stays in out. */
     }
   }
   return unused;

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import sys
+import sysconfig
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -65,7 +66,8 @@ def test_replicas_leave_nothing(native: ModuleType) -> None:
     key = "k" * 40
     before = sys.getrefcount(Kind), sys.getrefcount(key)
     found = [native.store_replicas(1, ["a", key, key], Kind) for _ in range(100)]
-    assert sys.getrefcount(Kind) > before[0]
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):  # which does not count the references to a class
+        assert sys.getrefcount(Kind) > before[0]
     del found
     assert (sys.getrefcount(Kind), sys.getrefcount(key)) == before
 
