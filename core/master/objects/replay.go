@@ -11,7 +11,7 @@ import (
 // Extents appends every extent of one step of a walk that lies on a live segment.
 func (t *Table) Extents(at Cursor, dst []segments.Extent) ([]segments.Extent, Cursor) {
 	head := len(dst)
-	next := t.walk(at, func(_ int, _ *shard, o *object) { dst = o.extents(dst) })
+	next := t.walk(at, func(_ int, _ *shard, o object) { dst = o.extents(dst) })
 	live := slices.DeleteFunc(dst[head:], func(e segments.Extent) bool { return !e.Seg.Alive() })
 	return dst[:head+len(live)], next
 }
@@ -42,7 +42,7 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = s.events[:0]
-	s.slots.each(func(o *object) {
+	s.slots.each(func(o object) {
 		if o.listed() {
 			all = append(all, Rank{o.rank(), idOf(i, o)})
 		}
@@ -51,11 +51,11 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 }
 
 // listed reports whether the policy should know an object.
-func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
+func (o object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
 
 // relist tells the policy that an object has come into memory, or has left it, since it was listed or not, and counts
 // it so. The caller holds the lock of the shard.
-func (t *Table) relist(i int, s *shard, o *object, was bool) {
+func (t *Table) relist(i int, s *shard, o object, was bool) {
 	t.recount(o)
 	o.fold()
 	switch now := o.listed(); {
@@ -71,7 +71,7 @@ func (t *Table) relist(i int, s *shard, o *object, was bool) {
 func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Event {
 	for _, r := range ranks {
 		_, s, o := t.byID(r.ID)
-		if o != nil && o.listed() {
+		if !o.none() && o.listed() {
 			if anew {
 				dst = append(dst, evict.Event{Op: evict.Remove, ID: r.ID})
 			}
@@ -82,6 +82,6 @@ func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Even
 	return dst
 }
 
-func (t *Table) insert(id evict.ID, o *object) evict.Event {
-	return evict.Event{Op: evict.Insert, ID: id, Size: o.footprint(), Fingerprint: t.Print(o.key)}
+func (t *Table) insert(id evict.ID, o object) evict.Event {
+	return evict.Event{Op: evict.Insert, ID: id, Size: o.footprint(), Fingerprint: t.print(o.keyBytes())}
 }
