@@ -3,6 +3,7 @@ package objects
 import (
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -29,9 +30,13 @@ func TestKeysLeaveNoHoles(t *testing.T) {
 				s.add(key, hash([]byte(key)))
 				keys = append(keys, key)
 			}
-			step := rapid.IntRange(1, 7).Draw(t, "step") // 1 takes the latest, others leave some of each block
+			rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+			oldest := rapid.Bool().Draw(t, "oldest")
 			for range rapid.IntRange(0, len(keys)).Draw(t, "fewer") {
-				at := len(keys) * (step - 1) / 7
+				at := 0
+				if !oldest {
+					at = rng.IntN(len(keys))
+				}
 				s.remove(s.find(keys[at], hash([]byte(keys[at]))))
 				keys = append(keys[:at], keys[at+1:]...)
 				checkHoles(t, &s.keys)
