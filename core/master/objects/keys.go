@@ -64,13 +64,8 @@ func (k *keys) open() bool {
 	if k.blocks[k.head-1] == nil {
 		k.blocks[k.head-1] = new([keyBlock]byte)
 	}
-	if last != 0 {
-		if k.filled+keyHead <= keyBlock { // What the block held before it was used again ends here.
-			binary.LittleEndian.PutUint32(k.blocks[last-1][k.filled:], 0)
-		}
-		if k.live[last-1] == 0 {
-			k.empty(last - 1)
-		}
+	if last != 0 && k.live[last-1] == 0 {
+		k.empty(last - 1)
 	}
 	k.filled = 0
 	return true
@@ -115,16 +110,14 @@ func (k *keys) wasteful() (at uint32, ok bool) {
 	return at, least < keyBlock
 }
 
-// each calls do for the names in a block, with the slots that had them. Removed keys are among them. It ends when do
-// has removed the last key.
-func (k *keys) each(at uint32, do func(name, slot uint32)) {
-	for from := uint32(0); from+keyHead <= keyBlock && k.live[at] > 0; {
+// each calls do for the names in a block, with the slots that had them, until it returns false or has removed the last key.
+// Removed keys are among them.
+func (k *keys) each(at uint32, do func(name, slot uint32) bool) {
+	for from := uint32(0); k.live[at] > 0; {
 		head := binary.LittleEndian.Uint32(k.blocks[at][from:])
-		n := head >> slotBits
-		if n == 0 {
+		if !do(at<<blockBits|(from+keyHead), head&(1<<slotBits-1)) {
 			return
 		}
-		do(at<<blockBits|(from+keyHead), head&(1<<slotBits-1))
-		from += n + keyHead
+		from += head>>slotBits + keyHead
 	}
 }

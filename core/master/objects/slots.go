@@ -105,17 +105,19 @@ func (t *slots) tidy() {
 	if !ok {
 		return
 	}
-	t.keys.each(at, func(name, slot uint32) {
+	t.keys.each(at, func(name, slot uint32) bool {
 		r := t.record(slot)
 		if r.name != name {
-			return // removed
+			return true // removed
 		}
 		key := t.keys.get(name)
-		if entry, moved, ok := t.keys.add(len(key), slot); ok { // else it stays where it is
+		entry, moved, ok := t.keys.add(len(key), slot)
+		if ok { // else it stays where it is
 			copy(entry, key)
 			t.keys.remove(name)
 			r.name = moved
 		}
+		return ok
 	})
 }
 
