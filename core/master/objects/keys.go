@@ -14,6 +14,9 @@ type keys struct {
 	total  int               // the sum of live
 }
 
+// slotBits is how many bits the number of a slot takes.
+const slotBits = 22
+
 const (
 	// keyBlock is how many bytes are allocated at a time; see chunkSize.
 	keyBlock  = 1 << blockBits

@@ -28,7 +28,7 @@ import (
 // Shards is the number of shards.
 const Shards = 1 << shardBits
 
-const shardBits = 10
+const shardBits = 32 - slotBits
 
 // Table is the table of objects. Make one with New.
 type Table struct {
@@ -163,8 +163,6 @@ func (t *Table) openAt(key string, h uint64) (i int, s *shard, o object) {
 
 // An ID consists of the generation of a slot, the slot, and the shard. It repeats after 2^32 uses
 // of one slot.
-const slotBits = 32 - shardBits
-
 func idOf(shard int, o object) evict.ID {
 	return evict.ID(uint64(o.generation)<<32 | uint64(o.slot())<<shardBits | uint64(shard))
 }
