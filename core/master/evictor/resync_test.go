@@ -44,25 +44,30 @@ func TestEvictionsGoOnDuringAResync(t *testing.T) {
 		b.table.Exist("0", objects.Grant{Rank: true})
 		b.lease(1, 2)
 		p := newHooked()
-		evicted := make(chan Result, 2)
+		evicted, saved := make(chan Result, 2), make(chan Result, 1)
 		p.at[1] = func() error {
 			b.table.Exist("2", objects.Grant{Rank: true}) // after the ranking was made
 			go func() { evicted <- b.Evict(t.Context(), need(3)) }()
 			synctest.Wait() // It waits for the turn.
 			require.Empty(t, evicted)
+			saves := need(1)
+			saves.Saves = 1
+			go func() { saved <- b.Evict(t.Context(), saves) }()
 			return nil
 		}
 		p.at[3] = func() error {
 			synctest.Wait()
 			require.Equal(t, Result{Keys: 3, Bytes: 3}, <-evicted, "while the policy knows a part of the objects")
 			go func() { evicted <- b.Evict(t.Context(), need(1)) }()
+			synctest.Wait()
+			require.Empty(t, saved, "it needs the policy")
 			return nil
 		}
+		b.policy = p
 		require.NoError(t, b.Replay(t.Context(), p))
 		require.Equal(t, Result{Keys: 1, Bytes: 1}, <-evicted)
-		b.policy = p
-		require.NoError(t, b.Drain(t.Context()))
-		for key, want := range map[int]bool{0: true, 1: true, 2: true, 3: false, 4: false, 5: false, 6: false, 7: true} {
+		require.Equal(t, 1, (<-saved).Keys)
+		for key, want := range map[int]bool{0: true, 1: true, 2: true, 3: false, 4: false, 5: false, 6: false, 7: false, 8: true} {
 			_, there := b.table.Look(fmt.Sprint(key))
 			require.Equal(t, want, there, "object %d", key)
 		}
@@ -75,8 +80,8 @@ func TestEvictionsGoOnDuringAResync(t *testing.T) {
 	})
 }
 
-// Where the ranking does not suffice, an eviction waits for the end of the resync and asks the policy. It also waits if what it evicts
-// is to be saved first, and no longer than its caller.
+// Where the ranking does not suffice, an eviction waits for the end of the resync and asks the policy, but no longer than its
+// caller.
 func TestEvictionsThatNeedThePolicyWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFixture(t, nil)
@@ -85,20 +90,16 @@ func TestEvictionsThatNeedThePolicyWaitForIt(t *testing.T) {
 		b.lease(0, n)
 		p := newHooked()
 		hurried, cancel := context.WithCancel(t.Context())
-		evicted, saved, gone := make(chan Result, 1), make(chan Result, 1), make(chan Result, 1)
+		evicted, gone := make(chan Result, 1), make(chan Result, 1)
 		p.at[1] = func() error {
 			b.put(t, n, n+2) // not in the ranking
-			saves := need(1)
-			saves.Saves = 1
 			go func() { evicted <- b.Evict(t.Context(), need(1)) }()
-			go func() { saved <- b.Evict(t.Context(), saves) }()
 			go func() { gone <- b.Evict(hurried, need(1)) }()
 			return nil
 		}
 		p.at[2] = func() error {
 			synctest.Wait()
 			require.Empty(t, evicted)
-			require.Empty(t, saved)
 			cancel()
 			require.ErrorIs(t, (<-gone).Err, context.Canceled)
 			return nil
@@ -106,8 +107,21 @@ func TestEvictionsThatNeedThePolicyWaitForIt(t *testing.T) {
 		b.policy = p
 		require.NoError(t, b.Replay(t.Context(), p))
 		require.Equal(t, 1, (<-evicted).Keys)
-		require.Equal(t, 1, (<-saved).Keys)
 	})
+}
+
+// A resync that is over has told the policy of the events since it began, in calls of bounded size.
+func TestAResyncTellsWhatHappenedMeanwhile(t *testing.T) {
+	b := newFixture(t, nil)
+	b.put(t, 0, 2*recordBatch)
+	p := newHooked()
+	p.at[1] = func() error {
+		b.put(t, 2*recordBatch, maxRecord+4*recordBatch)
+		return nil
+	}
+	require.NoError(t, b.Replay(t.Context(), p))
+	require.Len(t, p.inserts, maxRecord+4*recordBatch)
+	require.Equal(t, maxRecord/recordBatch+4, p.calls)
 }
 
 // A resync that fails lets go of those that wait for it, and another one that waits begins anew.
