@@ -78,6 +78,7 @@ type Evictor struct {
 	owed       []evict.Verdict // not sent to the policy yet
 	told       uint64          // the capacity that the policy knows
 	stale      bool            // the policy missed events
+	resync     *resync         // in progress, nil for none
 	nextRepair lease.Instant
 	barren     lease.Instant // until when asking the policy is pointless
 	pins       pins
@@ -137,11 +138,25 @@ type Result struct {
 }
 
 // Evict evicts objects in the policy's order, or those of one owner in about the order of their
-// last use. It stops after r.Need bytes, or when no evictable object is left. ctx bounds the wait
-// for other evictions.
+// last use. It stops after r.Need bytes, or when no evictable object is left. During a resync of the policy it takes the
+// objects that were least recently used when the resync began, and may stop at r.Floor. ctx bounds the wait for other
+// evictions, and for the end of a resync if these objects do not suffice.
 func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if res.Err = e.lock(ctx); res.Err != nil {
 		return res
+	}
+	if e.resync != nil && r.Owner == "" {
+		if r.Saves == 0 {
+			e.evictRanked(ctx, &r, &res)
+		}
+		enough := r.Saves == 0 && res.Bytes >= r.Floor
+		e.unlock()
+		if enough {
+			return res
+		}
+		if res.Err = e.lockAfterResync(ctx); res.Err != nil {
+			return res
+		}
 	}
 	defer e.unlock()
 	if r.Owner != "" {

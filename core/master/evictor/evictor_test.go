@@ -34,7 +34,7 @@ type fixture struct {
 	reclaimed map[history.Reason][]string
 }
 
-func newFixture(t *testing.T, policy evict.Policy) *fixture {
+func newFixture(t testing.TB, policy evict.Policy) *fixture {
 	b := &fixture{table: objects.New(), alloc: mastertest.NewAlloc(), lru: mastertest.NewLRU()}
 	if policy == nil {
 		policy = b.lru

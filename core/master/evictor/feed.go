@@ -3,7 +3,6 @@ package evictor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -13,8 +12,8 @@ import (
 // leaves the policy with a proposed object that no longer exists, until the policy restarts.
 const maxOwed = 1 << 16
 
-// recordBatch is the most events in one call of a resync.
-const recordBatch = 4096
+// recordBatch is the most objects in one call of a resync. Evictions wait for one call at most.
+const recordBatch = 1024
 
 // maxRecord is the most events in any one call of a policy.
 const maxRecord = 1 << 16
@@ -22,9 +21,9 @@ const maxRecord = 1 << 16
 // errStale says that the policy is stale, so that the evictor cannot use it.
 var errStale = errors.New("the eviction policy failed; its order will be rebuilt as soon as it answers")
 
-// maxMeanwhile bounds the events that wait during a resync of a policy. Beyond it callers wait for
+// maxMeanwhile bounds the events that wait during a resync of a policy, 48 bytes each. Beyond it callers wait for
 // the end of the resync.
-const maxMeanwhile = 1 << 19
+const maxMeanwhile = 1 << 21
 
 // Drain sends the policy all events since the last call. A goroutine calls it when it finds many
 // events in the table. During a resync of the policy the events wait in the table, and callers do
@@ -33,7 +32,7 @@ func (e *Evictor) Drain(ctx context.Context) error {
 	if from := e.resyncing.Load(); from != 0 && e.table.Noted()-from < maxMeanwhile {
 		return nil
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.lockAfterResync(ctx); err != nil {
 		return err
 	}
 	defer e.unlock()
@@ -48,12 +47,15 @@ const quietTends = 20
 // Tend does what Drain does. It also resyncs the policy if that is due, and frees the buffers of
 // events when there are none. Only the background loop calls it: a resync takes about a second for
 // every million objects. A caller with a deadline would give up halfway, and the next one would
-// have to start over.
+// have to start over. During a resync that another goroutine makes, Tend does nothing.
 func (e *Evictor) Tend(ctx context.Context) error {
 	if err := e.lock(ctx); err != nil {
 		return err
 	}
 	defer e.unlock()
+	if e.resync != nil {
+		return nil
+	}
 	defer e.rest()
 	if e.stale && e.clock.Now() >= e.nextRepair {
 		return e.repair(ctx)
@@ -70,7 +72,11 @@ func (e *Evictor) rest() {
 	}
 }
 
+// drain is Drain under the turn. During a resync the events wait.
 func (e *Evictor) drain(ctx context.Context) error {
+	if e.resync != nil {
+		return nil
+	}
 	drained := e.table.Drain(&e.drained)
 	if len(drained) > 0 {
 		e.quiet = 0
@@ -158,46 +164,9 @@ func (e *Evictor) repair(ctx context.Context) error {
 		e.fail(err)
 		return err
 	}
-	if err := e.resync(ctx, e.policy, true); err != nil {
+	if err := e.rebuild(ctx, e.policy, true); err != nil {
 		e.fail(err)
 		return err
 	}
-	return nil
-}
-
-// Replay sends a freshly started policy all evictable objects, least recently used first. The
-// plugin's supervisor calls it before it lets other calls through.
-func (e *Evictor) Replay(ctx context.Context, p evict.Policy) error {
-	if err := e.lock(ctx); err != nil {
-		return err
-	}
-	defer e.unlock()
-	return e.resync(ctx, p, false)
-}
-
-// This records the table's order with the policy. anew is for a policy that was not restarted: it
-// may count objects as proposed although its proposal was lost, so each is removed first.
-func (e *Evictor) resync(ctx context.Context, p evict.Policy, anew bool) error {
-	e.resyncing.Store(max(e.table.Noted(), 1))
-	defer e.resyncing.Store(0)
-	e.quiet = 0
-	if err := e.setCapacity(ctx, p); err != nil {
-		return fmt.Errorf("resync eviction policy: set capacity: %w", err)
-	}
-	all := e.table.Ranking()
-	for rest := all; len(rest) > 0; {
-		n := min(len(rest), recordBatch)
-		e.events = e.table.Inserts(rest[:n], anew, e.events[:0])
-		if err := e.record(ctx, p, e.events); err != nil {
-			return fmt.Errorf("resync eviction policy: record %d of %d objects: %w", len(all)-len(rest), len(all), err)
-		}
-		rest = rest[n:]
-	}
-	if anew && len(e.owed) > 0 {
-		if err := p.Resolve(ctx, e.owed); err != nil {
-			return fmt.Errorf("resync eviction policy: resolve %d verdicts: %w", len(e.owed), err)
-		}
-	}
-	e.owed, e.deferred, e.stale = nil, newDeferral(), false
 	return nil
 }

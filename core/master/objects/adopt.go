@@ -50,7 +50,7 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 	if !r.alive() {
 		return Missing
 	}
-	if o != nil && o.mounted() {
+	if !o.none() && o.mounted() {
 		switch put := o.put(); {
 		case put > f.Put:
 			return Superseded
@@ -58,7 +58,7 @@ func (t *Table) Adopt(f *Found, now, until lease.Instant, bin *Bin) Outcome {
 			return t.adoptCopy(i, s, o, f, now, until)
 		}
 	}
-	if o != nil {
+	if !o.none() {
 		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
@@ -75,7 +75,7 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, h uint64, now, until leas
 	o.setSize(f.Size)
 	o.setDataType(f.Settings.DataType)
 	if r := f.replica(); len(r.parts) == 1 && r.id == f.Put {
-		o.id, o.seg, o.offset = r.id, r.parts[0].Seg, r.parts[0].Offset
+		o.lie(r.id, r.parts[0].Seg, r.parts[0].Offset)
 	} else {
 		m := o.extra()
 		m.copies, m.put = []replica{r}, f.Put
@@ -94,13 +94,13 @@ func (t *Table) adoptObject(i int, s *shard, f *Found, h uint64, now, until leas
 }
 
 // adoptEnd makes an adopted object readable that was being written.
-func (t *Table) adoptEnd(i int, s *shard, o *object, f *Found, now lease.Instant) {
+func (t *Table) adoptEnd(i int, s *shard, o object, f *Found, now lease.Instant) {
 	t.unwritten(s, o)
 	t.adoptComplete(i, s, o, f, now)
 }
 
 // adoptComplete makes an adopted object readable that is not among those being written.
-func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now lease.Instant) {
+func (t *Table) adoptComplete(i int, s *shard, o object, f *Found, now lease.Instant) {
 	if f.Checksum.Kind != model.ChecksumNone {
 		o.setChecksum(f.Checksum)
 	}
@@ -115,7 +115,7 @@ func (t *Table) adoptComplete(i int, s *shard, o *object, f *Found, now lease.In
 
 // adoptCopy enters a replica of an object that is there. A put ends in all ledgers or in none, so one that calls it
 // complete speaks for the others, which get the record that they lack.
-func (t *Table) adoptCopy(i int, s *shard, o *object, f *Found, now, until lease.Instant) Outcome {
+func (t *Table) adoptCopy(i int, s *shard, o object, f *Found, now, until lease.Instant) Outcome {
 	r := f.replica()
 	m := o.spread()
 	defer o.fold()

@@ -58,9 +58,9 @@ func (t *Table) CopySource(key, segment string) (Source, Outcome) {
 	return src, Done
 }
 
-func copyable(o *object) Outcome {
+func copyable(o object) Outcome {
 	switch {
-	case o == nil || !o.alive():
+	case o.none() || !o.alive():
 		return Missing
 	case !o.has(complete):
 		return Unfinished
@@ -101,7 +101,7 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 	for _, parts := range targets {
 		r := replica{target: true, parts: parts}
 		t.number(&r)
-		o.recordCopy(&r, client.id, ledger.Copied)
+		o.recordCopy(key, &r, client.id, ledger.Copied)
 		m.copies = append(m.copies, r)
 		plan.Targets = append(plan.Targets, r.describe(model.ReplicaProcessing))
 	}
@@ -115,9 +115,9 @@ func (t *Table) CopyBegin(key string, client Client, kind model.CopyKind, source
 }
 
 // task returns the copy that a client means. Missing, NotCopying, Foreign, WrongKind.
-func (o *object) task(client Client, kind model.CopyKind) Outcome {
+func (o object) task(client Client, kind model.CopyKind) Outcome {
 	switch {
-	case o == nil || !o.alive():
+	case o.none() || !o.alive():
 		return Missing
 	case !o.copying():
 		return NotCopying
@@ -169,7 +169,7 @@ func (t *Table) CopyEnd(key string, client Client, kind model.CopyKind, bin *Bin
 }
 
 // outlives reports whether another copy than this one can be read.
-func (o *object) outlives(id uint64) bool {
+func (o object) outlives(id uint64) bool {
 	return slices.ContainsFunc(o.several(), func(r replica) bool { return r.id != id && !r.target && r.alive() })
 }
 
@@ -187,19 +187,19 @@ func (t *Table) CopyRevoke(key string, client Client, kind model.CopyKind, bin *
 
 // saving reports whether an object is being copied to storage tiers only. Such a copy gives way to what would change the
 // object: no memory is written for it, and a tier forgets the record of a copy that is gone.
-func (o *object) saving() bool {
-	return o != nil && o.copying() && o.rest().task.kind == model.CopyObject && o.rest().task.targets > 0 &&
+func (o object) saving() bool {
+	return !o.none() && o.copying() && o.rest().task.kind == model.CopyObject && o.rest().task.targets > 0 &&
 		!slices.ContainsFunc(o.rest().copies, func(r replica) bool { return r.target && !r.onTier() })
 }
 
 // yield gives up a copy of an object that gives way.
-func (t *Table) yield(s *shard, o *object, bin *Bin) {
+func (t *Table) yield(s *shard, o object, bin *Bin) {
 	if o.saving() {
 		t.dropTask(s, o, Missing, bin)
 	}
 }
 
-func (t *Table) dropTask(s *shard, o *object, why Outcome, bin *Bin) {
+func (t *Table) dropTask(s *shard, o object, why Outcome, bin *Bin) {
 	t.cut(s, o, bin, func(r replica) bool { return r.target })
 	t.endTask(s, o, why)
 	o.fold()
@@ -207,7 +207,7 @@ func (t *Table) dropTask(s *shard, o *object, why Outcome, bin *Bin) {
 
 // endTask notes that no copy of an object is in progress any more: Done; NotCopying if its client gave it up, Unfinished if the
 // table did, SourceGone or Missing if what it copies went.
-func (t *Table) endTask(s *shard, o *object, how Outcome) {
+func (t *Table) endTask(s *shard, o object, how Outcome) {
 	if !o.copying() {
 		return
 	}

@@ -61,17 +61,17 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 }
 
 // unsaved reports whether a complete object had no copy on a storage tier yet, and has a node that can make one.
-func (o *object) unsaved() bool {
+func (o object) unsaved() bool {
 	_, ok := o.savable()
-	return ok && !o.has(dropped) && len(o.key) <= tier.MaxKey && !o.stored()
+	return ok && !o.has(dropped) && len(o.keyBytes()) <= tier.MaxKey && !o.stored()
 }
 
 // savable returns the first extent of a copy whose node can copy the object to a storage tier: the node of the first stripe
 // copies all of them.
-func (o *object) savable() (first segments.Extent, ok bool) {
+func (o object) savable() (first segments.Extent, ok bool) {
 	copies := o.several()
 	if copies == nil {
-		return segments.Extent{Seg: o.seg, Put: ledger.Put(o.id)}, o.seg.Saves(o.size())
+		return segments.Extent{Seg: o.segment(), Put: ledger.Put(o.id)}, o.segment().Saves(o.size())
 	}
 	for i := range copies {
 		if r := &copies[i]; !r.target && r.alive() && r.parts[0].Seg.Saves(o.size()) {
@@ -82,9 +82,9 @@ func (o *object) savable() (first segments.Extent, ok bool) {
 }
 
 // protected says why an object may not be evicted, and until when where that is known.
-func (t *Table) protected(o *object, now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
+func (t *Table) protected(o object, now lease.Instant, rules Rules) (until lease.Instant, out Outcome) {
 	switch {
-	case o == nil || !o.inMemory():
+	case o.none() || !o.inMemory():
 		return 0, Missing
 	case !o.alive() && o.mounted():
 		return now.Add(absentPause), Leased // Nothing would be won.

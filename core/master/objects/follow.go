@@ -14,7 +14,7 @@ import (
 func (t *Table) Confirm(id evict.ID, f *Found, now lease.Instant) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
-	if o != nil && !o.has(complete) {
+	if !o.none() && !o.has(complete) {
 		t.adoptEnd(i, s, o, f, now)
 	}
 }
@@ -23,7 +23,7 @@ func (t *Table) Confirm(id evict.ID, f *Found, now lease.Instant) {
 func (t *Table) Recommit(id evict.ID, replica uint64) {
 	_, s, o := t.byID(id)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) {
+	if o.none() || !o.has(complete) {
 		return
 	}
 	copies := o.several()
@@ -39,7 +39,7 @@ func (t *Table) Recommit(id evict.ID, replica uint64) {
 func (t *Table) Withdraw(id evict.ID, number uint64, bin *Bin) {
 	i, s, o := t.byID(id)
 	defer s.mu.Unlock()
-	if o == nil {
+	if o.none() {
 		return
 	}
 	copies := o.several()
@@ -59,7 +59,7 @@ func (t *Table) Protect(until lease.Instant) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.slots.each(func(o *object) { o.lease = max(o.lease, until) })
+		s.slots.each(func(o object) { o.lease = max(o.lease, until) })
 		s.mu.Unlock()
 	}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/evict"
 )
 
-// object is one entry, 96 bytes. There may be tens of millions: what does not fit into the
-// narrow fields, and what few objects need, is in extra.
-type object struct {
-	key string // empty in an unused slot
+// record is one entry, 80 bytes without a pointer, so that tens of millions of them cost the garbage collector nothing.
+// What does not fit into the narrow fields, and what few objects need, is in extra.
+type record struct {
 	// lease is until when a reader may be reading.
 	lease lease.Instant
 	// since is when the put began, or, once the object is complete, when that ended.
 	since lease.Instant
-	// The only copy, in one piece. Unused where more.copies is set.
+	// The only copy, in one piece. Unused where extra.copies is set.
 	id     uint64
-	seg    *segments.Segment
 	offset uint64
-	more   *beside
 
 	marks      word   // flags, data type, kind of the checksum, rank
 	names      word   // slot, creator, reader
+	name       uint32 // where the key is; 0 in an unused slot
+	seg        uint32 // the segment of the only copy by its number, 0 for none
+	more       uint32 // the number of the structure beside it, 0 for none
 	size32     uint32 // the size, or wide: see extra
 	sum32      uint32 // the checksum, where its kind is not wide
 	probeMS    uint32 // how long after since a lookup protects it, in ms rounded up; 0 is not
@@ -37,6 +37,46 @@ type object struct {
 }
 
 const wide = math.MaxUint32
+
+// object is an entry with the slots that it is in. It is valid only under the lock of its shard. The zero value is no object.
+type object struct {
+	*record
+	in *slots
+}
+
+func (o object) none() bool { return o.record == nil }
+
+// keyBytes returns the key where it is stored: it is valid only under the lock of the shard.
+func (o object) keyBytes() []byte { return o.in.nameOf(o.record) }
+
+// key returns a copy of the key.
+func (o object) key() string { return string(o.keyBytes()) }
+
+// segment returns that of the only copy, nil for none.
+func (o object) segment() *segments.Segment { return o.in.homes.at(o.seg) }
+
+// lie sets the only copy, in one piece; without a segment there is none.
+func (o object) lie(id uint64, seg *segments.Segment, offset uint64) {
+	was := o.seg
+	o.id, o.seg, o.offset = id, o.in.homes.enter(seg), offset
+	o.in.homes.leave(was)
+}
+
+// beside returns what the object has beside its record, nil for nothing.
+func (o object) beside() *beside { return o.in.besides.at(o.more) }
+
+// setBeside replaces that. The zero value is nothing.
+func (o object) setBeside(b beside) {
+	switch {
+	case b == beside{}:
+		o.in.besides.remove(o.more)
+		o.more = 0
+	case o.more == 0:
+		o.more = o.in.besides.add(b)
+	default:
+		*o.beside() = b
+	}
+}
 
 type flags word
 
@@ -49,43 +89,43 @@ const (
 	dropped        // complete, and a storage tier that had a copy has it no more
 )
 
-func (o *object) has(f flags) bool { return o.marks&word(f) != 0 }
-func (o *object) set(f flags)      { o.marks |= word(f) }
-func (o *object) clear(f flags)    { o.marks &^= word(f) }
+func (o object) has(f flags) bool { return o.marks&word(f) != 0 }
+func (o object) set(f flags)      { o.marks |= word(f) }
+func (o object) clear(f flags)    { o.marks &^= word(f) }
 
 // slot is where the object is in its shard; of an unused slot the next unused one, plus
 // one.
-func (o *object) slot() uint32 { return uint32(o.names.get(slotAt, slotBits)) }
+func (o object) slot() uint32 { return uint32(o.names.get(slotAt, slotBits)) }
 
-func (o *object) setSlot(n uint32) { o.names.put(slotAt, slotBits, uint64(n)) }
+func (o object) setSlot(n uint32) { o.names.put(slotAt, slotBits, uint64(n)) }
 
 // creator returns the client that put it, and reader the one that read it last, by number.
-func (o *object) creator() uint32 { return uint32(o.names.get(creatorAt, clientBits)) }
-func (o *object) reader() uint32  { return uint32(o.names.get(readerAt, clientBits)) }
+func (o object) creator() uint32 { return uint32(o.names.get(creatorAt, clientBits)) }
+func (o object) reader() uint32  { return uint32(o.names.get(readerAt, clientBits)) }
 
-func (o *object) setCreator(c Client) { o.names.put(creatorAt, clientBits, uint64(c.number)) }
-func (o *object) setReader(c Client)  { o.names.put(readerAt, clientBits, uint64(c.number)) }
+func (o object) setCreator(c Client) { o.names.put(creatorAt, clientBits, uint64(c.number)) }
+func (o object) setReader(c Client)  { o.names.put(readerAt, clientBits, uint64(c.number)) }
 
 // rank is the number of the last event that moved it in the eviction order.
-func (o *object) rank() uint64         { return o.marks.get(rankAt, rankBits) }
-func (o *object) setRank(event uint64) { o.marks.put(rankAt, rankBits, event) }
+func (o object) rank() uint64         { return o.marks.get(rankAt, rankBits) }
+func (o object) setRank(event uint64) { o.marks.put(rankAt, rankBits, event) }
 
-func (o *object) dataType() model.DataType {
+func (o object) dataType() model.DataType {
 	return model.DataType(o.marks.get(typeAt, typeBits))
 }
 
-func (o *object) setDataType(t model.DataType) {
+func (o object) setDataType(t model.DataType) {
 	o.marks.put(typeAt, typeBits, uint64(t))
 }
 
-func (o *object) size() uint64 {
+func (o object) size() uint64 {
 	if o.size32 == wide {
 		return o.rest().size
 	}
 	return uint64(o.size32)
 }
 
-func (o *object) setSize(n uint64) {
+func (o object) setSize(n uint64) {
 	if n >= wide {
 		o.size32, o.extra().size = wide, n
 		return
@@ -93,7 +133,7 @@ func (o *object) setSize(n uint64) {
 	o.size32 = uint32(n)
 }
 
-func (o *object) checksum() model.Checksum {
+func (o object) checksum() model.Checksum {
 	kind := o.marks.get(kindAt, kindBits)
 	if kind == wideKind {
 		return o.rest().sum
@@ -101,7 +141,7 @@ func (o *object) checksum() model.Checksum {
 	return model.Checksum{Kind: model.ChecksumKind(kind), Value: uint64(o.sum32)}
 }
 
-func (o *object) setChecksum(c model.Checksum) {
+func (o object) setChecksum(c model.Checksum) {
 	kind := uint64(c.Kind)
 	if kind >= wideKind || c.Value > math.MaxUint32 {
 		kind, o.extra().sum = wideKind, c
@@ -111,7 +151,7 @@ func (o *object) setChecksum(c model.Checksum) {
 }
 
 // grains are the checksums of its grains, nil for none.
-func (o *object) grains() []uint32 {
+func (o object) grains() []uint32 {
 	if m := o.rest(); m != nil {
 		return m.grains
 	}
@@ -119,7 +159,7 @@ func (o *object) grains() []uint32 {
 }
 
 // setGrains sets them, as they fit the object (see model.GrainsFit).
-func (o *object) setGrains(grains []uint32) {
+func (o object) setGrains(grains []uint32) {
 	if len(grains) > 0 {
 		o.extra().grains = grains
 	} else if m := o.rest(); m != nil {
@@ -128,7 +168,7 @@ func (o *object) setGrains(grains []uint32) {
 }
 
 // probe is until when a lookup protects it, zero where none does.
-func (o *object) probe() lease.Instant {
+func (o object) probe() lease.Instant {
 	if o.probeMS == 0 {
 		return 0
 	}
@@ -136,7 +176,7 @@ func (o *object) probe() lease.Instant {
 }
 
 // setProbe extends that. It ends no later than 49 days after the put.
-func (o *object) setProbe(until lease.Instant) {
+func (o object) setProbe(until lease.Instant) {
 	if d := until.Sub(o.since); d > 0 {
 		o.probeMS = max(o.probeMS, uint32(min((d+time.Millisecond-1)/time.Millisecond, math.MaxUint32)))
 	}
@@ -153,6 +193,7 @@ type beside struct {
 
 // extra is what few objects have.
 type extra struct {
+	key  string         // where the shard's store of keys does not take it
 	size uint64         // where it does not fit
 	sum  model.Checksum // where it does not fit
 	// grains are the checksums of the grains of a complete object, nil for none. They never change.
@@ -176,21 +217,23 @@ type replica struct {
 }
 
 // rest returns what few objects have, nil for none.
-func (o *object) rest() *extra {
-	if o.more == nil {
-		return nil
+func (o object) rest() *extra {
+	if b := o.beside(); b != nil {
+		return b.rest
 	}
-	return o.more.rest
+	return nil
 }
 
-func (o *object) extra() *extra {
-	if o.more == nil {
-		o.more = &beside{}
+func (o object) extra() *extra {
+	if o.rest() == nil {
+		var b beside
+		if have := o.beside(); have != nil {
+			b = *have
+		}
+		b.rest = &extra{}
+		o.setBeside(b)
 	}
-	if o.more.rest == nil {
-		o.more.rest = &extra{}
-	}
-	return o.more.rest
+	return o.rest()
 }
 
 // pair is what several returns for a copy in memory and one on a storage tier.
@@ -201,8 +244,8 @@ type pair struct {
 
 // several returns the copies, nil where there is one in one piece. They may be no part of the object: what changes them spreads
 // them first.
-func (o *object) several() []replica {
-	m := o.more
+func (o object) several() []replica {
+	m := o.beside()
 	switch {
 	case m == nil:
 		return nil
@@ -212,7 +255,7 @@ func (o *object) several() []replica {
 		return nil
 	}
 	buf := new(pair) // It points to itself, so it cannot be on a caller's stack.
-	buf.extents[0] = segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)}
+	buf.extents[0] = segments.Extent{Seg: o.segment(), Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)}
 	buf.extents[1] = segments.Extent{Seg: m.seg, Offset: m.offset, Size: o.size(), Put: ledger.Put(m.id)}
 	buf.copies[0] = replica{id: o.id, parts: buf.extents[:1:1]}
 	buf.copies[1] = replica{id: m.id, parts: buf.extents[1:]}
@@ -220,7 +263,7 @@ func (o *object) several() []replica {
 }
 
 // spread makes the copies those of extra.
-func (o *object) spread() *extra {
+func (o object) spread() *extra {
 	if m := o.rest(); m != nil && m.copies != nil {
 		return m
 	}
@@ -230,14 +273,14 @@ func (o *object) spread() *extra {
 	}
 	m := o.extra()
 	m.copies, m.put = copies, put
-	o.id, o.seg, o.offset = 0, nil, 0
-	*o.more = beside{rest: m}
+	o.lie(0, nil, 0)
+	o.setBeside(beside{rest: m})
 	return m
 }
 
 // fold is the counterpart of spread where few bytes hold the copies of a complete object: one in one piece, or one in memory and
 // one on a storage tier.
-func (o *object) fold() {
+func (o object) fold() {
 	m := o.rest()
 	if m == nil || !o.has(complete) || m.task != nil || len(m.copies) == 0 || len(m.copies) > 2 ||
 		slices.ContainsFunc(m.copies, func(r replica) bool { return r.target || len(r.parts) > 1 }) {
@@ -256,21 +299,18 @@ func (o *object) fold() {
 	} else if first.id != m.put {
 		b.id = m.put
 	}
-	o.id, o.seg, o.offset = first.id, first.parts[0].Seg, first.parts[0].Offset
+	o.lie(first.id, first.parts[0].Seg, first.parts[0].Offset)
 	m.copies, m.put = nil, 0
-	if m.size == 0 && m.sum == (model.Checksum{}) && m.grains == nil && m.group == nil && m.pinEnd == 0 && m.pinTTL == 0 {
+	if m.key == "" && m.size == 0 && m.sum == (model.Checksum{}) && m.grains == nil && m.group == nil && m.pinEnd == 0 && m.pinTTL == 0 {
 		b.rest = nil
 	}
-	*o.more = b
-	if b == (beside{}) {
-		o.more = nil
-	}
+	o.setBeside(b)
 }
 
 // put is the number of the put that wrote it: the ID of the first copy that its writer was
 // told of.
-func (o *object) put() uint64 {
-	switch m := o.more; {
+func (o object) put() uint64 {
+	switch m := o.beside(); {
 	case m == nil:
 		return o.id
 	case m.rest != nil && m.rest.copies != nil:
@@ -310,13 +350,13 @@ func (r *replica) on(name string) bool {
 
 // alive reports whether a copy is left. A segment that was unmounted takes its copies
 // with it at once, whenever the sweep comes by.
-func (o *object) alive() bool { return o.readable(0) }
+func (o object) alive() bool { return o.readable(0) }
 
 // readable is alive, and whether the master may let readers rely on a copy at an instant.
-func (o *object) readable(at journal.Instant) bool {
+func (o object) readable(at journal.Instant) bool {
 	copies := o.several()
 	if copies == nil {
-		return o.seg.Readable(at)
+		return o.segment().Readable(at)
 	}
 	for i := range copies {
 		if !copies[i].target && copies[i].readable(at) {
@@ -327,10 +367,10 @@ func (o *object) readable(at journal.Instant) bool {
 }
 
 // footprint is what the object occupies of memory, over all copies.
-func (o *object) footprint() uint64 {
+func (o object) footprint() uint64 {
 	copies := o.several()
 	if copies == nil {
-		if o.seg.OnTier() {
+		if o.segment().OnTier() {
 			return 0
 		}
 		return o.size()
@@ -343,7 +383,7 @@ func (o *object) footprint() uint64 {
 }
 
 // footprint is what a copy of o occupies of memory.
-func (r *replica) footprint(o *object) uint64 {
+func (r *replica) footprint(o object) uint64 {
 	if r.onTier() {
 		return 0
 	}
@@ -354,32 +394,32 @@ func (r *replica) footprint(o *object) uint64 {
 func (r *replica) onTier() bool { return r.parts[0].Seg.OnTier() }
 
 // inMemory reports whether a copy lies in memory. Targets of a copy in progress do not count.
-func (o *object) inMemory() bool {
+func (o object) inMemory() bool {
 	copies := o.several()
 	if copies == nil {
-		return !o.seg.OnTier()
+		return !o.segment().OnTier()
 	}
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && !r.onTier() })
 }
 
 // onTiers reports whether a copy lies in a storage tier. Targets of a copy in progress do not count.
-func (o *object) onTiers() bool {
+func (o object) onTiers() bool {
 	copies := o.several()
 	if copies == nil {
-		return o.seg.OnTier()
+		return o.segment().OnTier()
 	}
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.onTier() })
 }
 
 // stored reports whether a copy in a storage tier can be read.
-func (o *object) stored() bool {
+func (o object) stored() bool {
 	return slices.ContainsFunc(o.several(), func(r replica) bool { return !r.target && r.onTier() && r.alive() })
 }
 
-func (o *object) extents(dst []segments.Extent) []segments.Extent {
+func (o object) extents(dst []segments.Extent) []segments.Extent {
 	copies := o.several()
 	if copies == nil {
-		return append(dst, segments.Extent{Seg: o.seg, Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)})
+		return append(dst, segments.Extent{Seg: o.segment(), Offset: o.offset, Size: o.size(), Put: ledger.Put(o.id)})
 	}
 	for i := range copies {
 		dst = append(dst, copies[i].parts...)
@@ -387,38 +427,38 @@ func (o *object) extents(dst []segments.Extent) []segments.Extent {
 	return dst
 }
 
-func (o *object) leaseEnd() lease.Instant {
+func (o object) leaseEnd() lease.Instant {
 	if m := o.rest(); m != nil && m.group != nil {
 		return max(o.lease, lease.Instant(m.group.lease.Load()))
 	}
 	return o.lease
 }
 
-func (o *object) probeEnd() lease.Instant {
+func (o object) probeEnd() lease.Instant {
 	if m := o.rest(); m != nil && m.group != nil {
 		return max(o.probe(), lease.Instant(m.group.probe.Load()))
 	}
 	return o.probe()
 }
 
-func (o *object) copying() bool { m := o.rest(); return m != nil && m.task != nil }
+func (o object) copying() bool { m := o.rest(); return m != nil && m.task != nil }
 
 // mounted reports whether a copy is there, also where its segment is absent.
-func (o *object) mounted() bool {
+func (o object) mounted() bool {
 	copies := o.several()
 	if copies == nil {
-		return o.seg.Alive()
+		return o.segment().Alive()
 	}
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.mounted() })
 }
 
 // describe appends the copies that are alive, without the targets of a copy in progress. With an instant other than 0
 // it leaves out those that readers may not rely on then.
-func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at journal.Instant) []model.Replica {
+func (o object) describe(dst []model.Replica, status model.ReplicaStatus, at journal.Instant) []model.Replica {
 	copies := o.several()
 	if copies == nil {
-		if o.seg.Readable(at) {
-			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.seg, o.offset, o.size())})
+		if o.segment().Readable(at) {
+			dst = append(dst, model.Replica{ID: o.id, Status: status, Part: partOf(o.segment(), o.offset, o.size())})
 		}
 		return dst
 	}
@@ -431,10 +471,10 @@ func (o *object) describe(dst []model.Replica, status model.ReplicaStatus, at jo
 }
 
 // plain reports whether upstream's clients can read one of the copies. at is that of describe.
-func (o *object) plain(at journal.Instant) bool {
+func (o object) plain(at journal.Instant) bool {
 	copies := o.several()
 	if copies == nil {
-		return model.PlainProtocol(o.seg.Protocol) && o.seg.Readable(at)
+		return model.PlainProtocol(o.segment().Protocol) && o.segment().Readable(at)
 	}
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.plain() && r.readable(at) })
 }
@@ -446,7 +486,7 @@ func (r *replica) plain() bool {
 
 // plainFirst removes the copies that upstream's clients cannot read from those that describe appended behind head, and puts the
 // nodes that answer first: upstream's clients read the first copy only.
-func (o *object) plainFirst(described []model.Replica, head int) []model.Replica {
+func (o object) plainFirst(described []model.Replica, head int) []model.Replica {
 	out := slices.DeleteFunc(described[head:], func(r model.Replica) bool { return !r.Plain() })
 	if len(out) > 1 {
 		weights := make(map[uint64]float64, len(out))

@@ -88,8 +88,8 @@ func (b *Bin) Each(yield func(g *Gone, extents []segments.Extent) bool) {
 }
 
 // whole puts an object in, which is still as it was in the table. w is its writer, nil for a complete one.
-func (b *Bin) whole(o *object, w *segments.Writer) {
-	g := Gone{Key: o.key, Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
+func (b *Bin) whole(o object, w *segments.Writer) {
+	g := Gone{Key: o.key(), Size: o.size(), Footprint: o.footprint(), Lease: o.leaseEnd(), Since: o.since, Unfinished: !o.has(complete), Readable: o.has(complete), Group: o.group(), Writer: w}
 	g.Unsaved = g.Readable && o.unsaved()
 	if o.copying() { // A client may be writing its targets.
 		g.Unfinished, g.Since = true, o.rest().task.started
@@ -101,9 +101,9 @@ func (b *Bin) whole(o *object, w *segments.Writer) {
 }
 
 // part puts one copy in.
-func (b *Bin) part(o *object, r *replica, w *segments.Writer) {
+func (b *Bin) part(o object, r *replica, w *segments.Writer) {
 	g := Gone{
-		Key: o.key, Size: o.size(), Footprint: r.footprint(o), Lease: o.leaseEnd(), Since: o.since,
+		Key: o.key(), Size: o.size(), Footprint: r.footprint(o), Lease: o.leaseEnd(), Since: o.since,
 		Unfinished: !o.has(complete), Partial: true, extents: len(r.parts), Writer: w,
 	}
 	if r.target && !r.onTier() { // A record that is written for a copy that is gone does no harm.

@@ -31,11 +31,11 @@ func (t *Table) Own(of func(key string) string) {
 	t.owners.of, t.owners.by = of, map[string]*estate{}
 }
 
-func (w *owners) add(key string, id evict.ID) {
+func (w *owners) add(o object, id evict.ID) {
 	if w.of == nil {
 		return
 	}
-	owner := w.of(key)
+	owner := w.of(o.key())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.by[owner]
@@ -47,11 +47,11 @@ func (w *owners) add(key string, id evict.ID) {
 	e.ids = append(e.ids, id)
 }
 
-func (w *owners) remove(key string, id evict.ID) {
+func (w *owners) remove(o object, id evict.ID) {
 	if w.of == nil {
 		return
 	}
-	owner := w.of(key)
+	owner := w.of(o.key())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.by[owner]

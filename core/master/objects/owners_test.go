@@ -30,8 +30,8 @@ func (m *machine) checkOwners(t *rapid.T, want map[string]int) {
 		for place, id := range e.ids {
 			require.EqualValues(t, place, e.at[id])
 			_, s, o := m.table.byID(id)
-			require.NotNil(t, o)
-			require.Equal(t, owner, ownerOf(o.key))
+			require.False(t, o.none())
+			require.Equal(t, owner, ownerOf(o.key()))
 			s.mu.Unlock()
 		}
 	}

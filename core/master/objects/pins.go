@@ -75,4 +75,4 @@ func (t *Table) Pinned(now lease.Instant, limit int) []evict.ID {
 
 // used is when a softly pinned object was read last, or else put: the policy does not know
 // it.
-func (o *object) used() lease.Instant { return max(o.lease, o.since) }
+func (o object) used() lease.Instant { return max(o.lease, o.since) }

@@ -31,7 +31,7 @@ type Grant struct {
 func (t *Table) Exist(key string, g Grant) (Handle, bool) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) || !o.readable(g.At) || g.Plain && !o.plain(g.At) {
+	if o.none() || !o.has(complete) || !o.readable(g.At) || g.Plain && !o.plain(g.At) {
 		return 0, false
 	}
 	t.grant(i, s, o, g)
@@ -43,7 +43,7 @@ func (t *Table) Exist(key string, g Grant) (Handle, bool) {
 func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []model.Replica, Handle, Outcome) {
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil {
+	if o.none() {
 		return model.Object{}, buf, 0, Missing
 	}
 	if !o.has(complete) {
@@ -70,7 +70,7 @@ func (t *Table) Read(key string, g Grant, buf []model.Replica) (model.Object, []
 	return out, buf, idOf(i, o), Done
 }
 
-func (t *Table) grant(i int, s *shard, o *object, g Grant) {
+func (t *Table) grant(i int, s *shard, o object, g Grant) {
 	if g.Lease > 0 {
 		o.lease = max(o.lease, g.Lease)
 		o.setReader(g.Reader)
@@ -106,7 +106,7 @@ type View struct {
 func (t *Table) Look(key string) (View, bool) {
 	_, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.alive() {
+	if o.none() || !o.alive() {
 		return View{}, false
 	}
 	status := model.ReplicaProcessing
@@ -130,7 +130,7 @@ func (t *Table) Look(key string) (View, bool) {
 func (t *Table) Absent(key string) (size uint64, since lease.Instant, ok bool) {
 	_, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) || o.alive() || !o.mounted() {
+	if o.none() || !o.has(complete) || o.alive() || !o.mounted() {
 		return 0, 0, false
 	}
 	for _, e := range o.extents(nil) {
@@ -151,11 +151,11 @@ type Located struct {
 
 // On appends the objects of one step of a walk that have a copy on segments of that name.
 func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) ([]Located, Cursor) {
-	next := t.walk(at, func(_ int, _ *shard, o *object) {
+	next := t.walk(at, func(_ int, _ *shard, o object) {
 		if !o.on(segment) || !o.alive() {
 			return
 		}
-		l := Located{Key: o.key, Size: o.size()}
+		l := Located{Key: o.key(), Size: o.size()}
 		switch {
 		case !o.has(complete):
 			l.Out = Unfinished
@@ -171,10 +171,10 @@ func (t *Table) On(at Cursor, segment string, now lease.Instant, dst []Located) 
 	return dst, next
 }
 
-func (o *object) on(segment string) bool {
+func (o object) on(segment string) bool {
 	copies := o.several()
 	if copies == nil {
-		return o.seg.Name == segment
+		return o.segment().Name == segment
 	}
 	for i := range copies {
 		if copies[i].on(segment) {

@@ -16,7 +16,7 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 	if out == Done && !force {
 		out = o.unread(now)
 	}
-	if out == Done || o != nil && o.has(complete) && !o.alive() && o.mounted() {
+	if out == Done || !o.none() && o.has(complete) && !o.alive() && o.mounted() {
 		bin.whole(o, s.unfinished[o.slot()])
 		t.unlink(i, s, o, true)
 	}
@@ -24,7 +24,7 @@ func (t *Table) Remove(key string, now lease.Instant, force bool, bin *Bin) Outc
 }
 
 // unread says whether a reader, or a lookup, protects an object: Leased, Probed.
-func (o *object) unread(now lease.Instant) Outcome {
+func (o object) unread(now lease.Instant) Outcome {
 	switch {
 	case o.leaseEnd() > now:
 		return Leased
@@ -41,7 +41,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 	i, s, o := t.open(key)
 	defer s.mu.Unlock()
 	switch {
-	case o == nil || !o.alive():
+	case o.none() || !o.alive():
 		return Missing
 	case !o.has(complete):
 		return Unfinished
@@ -67,7 +67,7 @@ func (t *Table) Clear(key string, owner Client, segment string, now lease.Instan
 }
 
 // cut takes the copies that match selects out of an object that has several.
-func (t *Table) cut(s *shard, o *object, bin *Bin, match func(replica) bool) {
+func (t *Table) cut(s *shard, o object, bin *Bin, match func(replica) bool) {
 	before := o.footprint()
 	m := o.spread()
 	for j := range m.copies {
@@ -82,7 +82,7 @@ func (t *Table) cut(s *shard, o *object, bin *Bin, match func(replica) bool) {
 }
 
 // shed is cut, after which the policy knows whether the object is still in memory.
-func (t *Table) shed(i int, s *shard, o *object, bin *Bin, match func(replica) bool) {
+func (t *Table) shed(i int, s *shard, o object, bin *Bin, match func(replica) bool) {
 	was := o.listed()
 	t.cut(s, o, bin, match)
 	t.relist(i, s, o, was)
@@ -92,7 +92,7 @@ func (t *Table) shed(i int, s *shard, o *object, bin *Bin, match func(replica) b
 // no other. It returns how many objects went. What lies on live segments, as pieces of a
 // striped copy may, is in the bin.
 func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
-	next = t.walk(at, func(i int, s *shard, o *object) {
+	next = t.walk(at, func(i int, s *shard, o object) {
 		if !o.mounted() {
 			bin.whole(o, s.unfinished[o.slot()])
 			t.unlink(i, s, o, true)
@@ -106,5 +106,8 @@ func (t *Table) Sweep(at Cursor, bin *Bin) (gone int, next Cursor) {
 			}
 		}
 	})
+	if next == 0 {
+		t.homes.trim()
+	}
 	return gone, next
 }

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -11,7 +12,7 @@ import (
 // Extents appends every extent of one step of a walk that lies on a live segment.
 func (t *Table) Extents(at Cursor, dst []segments.Extent) ([]segments.Extent, Cursor) {
 	head := len(dst)
-	next := t.walk(at, func(_ int, _ *shard, o *object) { dst = o.extents(dst) })
+	next := t.walk(at, func(_ int, _ *shard, o object) { dst = o.extents(dst) })
 	live := slices.DeleteFunc(dst[head:], func(e segments.Extent) bool { return !e.Seg.Alive() })
 	return dst[:head+len(live)], next
 }
@@ -31,9 +32,50 @@ func (t *Table) Ranking() []Rank {
 	for i := range t.shards {
 		all = t.rankShard(i, all)
 	}
-	slices.SortFunc(all, func(a, b Rank) int { return cmp.Compare(a.Seq, b.Seq) })
+	sortRanks(all)
 	return all
 }
+
+// sortRanks sorts by Seq. Numbers are spread evenly, more or less, so that parts of the list that fit a cache are made
+// in one pass, and sorted one by one: that takes half the time of sorting the list.
+func sortRanks(all []Rank) {
+	const partBits = 12
+	const parts = 1 << partBits
+	if len(all) < 4*parts {
+		slices.SortFunc(all, bySeq)
+		return
+	}
+	lo, hi := all[0].Seq, all[0].Seq
+	for i := range all {
+		lo, hi = min(lo, all[i].Seq), max(hi, all[i].Seq)
+	}
+	shift := max(bits.Len64(hi-lo), partBits) - partBits
+	var ends, next [parts]int
+	for i := range all {
+		ends[(all[i].Seq-lo)>>shift]++
+	}
+	for i, at := 0, 0; i < parts; i++ {
+		next[i], at = at, at+ends[i]
+		ends[i] = at
+	}
+	for i := range next {
+		for next[i] < ends[i] {
+			if part := (all[next[i]].Seq - lo) >> shift; int(part) == i {
+				next[i]++
+			} else {
+				all[next[i]], all[next[part]] = all[next[part]], all[next[i]]
+				next[part]++
+			}
+		}
+	}
+	from := 0
+	for _, end := range ends {
+		slices.SortFunc(all[from:end], bySeq)
+		from = end
+	}
+}
+
+func bySeq(a, b Rank) int { return cmp.Compare(a.Seq, b.Seq) }
 
 // rankShard walks one shard without letting its lock go, since what it sees must end where
 // the events that are left begin.
@@ -42,7 +84,7 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = s.events[:0]
-	s.slots.each(func(o *object) {
+	s.slots.each(func(o object) {
 		if o.listed() {
 			all = append(all, Rank{o.rank(), idOf(i, o)})
 		}
@@ -51,11 +93,11 @@ func (t *Table) rankShard(i int, all []Rank) []Rank {
 }
 
 // listed reports whether the policy should know an object.
-func (o *object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
+func (o object) listed() bool { return o.has(complete) && !o.has(hardPin|softPin) && o.inMemory() }
 
 // relist tells the policy that an object has come into memory, or has left it, since it was listed or not, and counts
 // it so. The caller holds the lock of the shard.
-func (t *Table) relist(i int, s *shard, o *object, was bool) {
+func (t *Table) relist(i int, s *shard, o object, was bool) {
 	t.recount(o)
 	o.fold()
 	switch now := o.listed(); {
@@ -71,7 +113,7 @@ func (t *Table) relist(i int, s *shard, o *object, was bool) {
 func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Event {
 	for _, r := range ranks {
 		_, s, o := t.byID(r.ID)
-		if o != nil && o.listed() {
+		if !o.none() && o.listed() {
 			if anew {
 				dst = append(dst, evict.Event{Op: evict.Remove, ID: r.ID})
 			}
@@ -82,6 +124,6 @@ func (t *Table) Inserts(ranks []Rank, anew bool, dst []evict.Event) []evict.Even
 	return dst
 }
 
-func (t *Table) insert(id evict.ID, o *object) evict.Event {
-	return evict.Event{Op: evict.Insert, ID: id, Size: o.footprint(), Fingerprint: t.Print(o.key)}
+func (t *Table) insert(id evict.ID, o object) evict.Event {
+	return evict.Event{Op: evict.Insert, ID: id, Size: o.footprint(), Fingerprint: t.print(o.keyBytes())}
 }

@@ -1,36 +1,55 @@
 package objects
 
-import "github.com/mooncake-go/mooncake/sdk/x/slotindex"
+import (
+	"strings"
 
-// chunkSize is how many objects are allocated at a time: what fits into 2 KiB beside the 8
-// bytes that the runtime keeps there. Larger chunks cost more where a shard fills the last
-// one in part only.
-const chunkSize = 21
+	"github.com/mooncake-go/mooncake/sdk/x/slotindex"
+)
 
-// slots stores the objects of one shard and finds them by their keys. Objects never move,
-// so that a pointer to one is good as long as it is in the table and the shard is locked.
+// chunkSize is how many records are allocated at a time: what fits into 2 KiB. Larger chunks cost more where a shard fills
+// the last one in part only.
+const chunkSize = 25
+
+// slots stores the objects of one shard and finds them by their keys. Records never move, so that a pointer to one is good as
+// long as it is in the table and the shard is locked. Keys move.
 type slots struct {
-	hash   func(key string) uint64
-	index  slotindex.Index // leads to a slot, plus one
-	chunks []*[chunkSize]object
-	used   uint32 // slots ever given out
-	free   uint32 // the first slot of the list of unused ones, plus one
+	hash    func(key []byte) uint64
+	homes   *homes
+	index   slotindex.Index // leads to a slot, plus one
+	chunks  []*[chunkSize]record
+	keys    keys
+	besides besides
+	used    uint32 // slots ever given out
+	free    uint32 // the first slot of the list of unused ones, plus one
 }
 
-func (t *slots) at(slot uint32) *object { return &t.chunks[slot/chunkSize][slot%chunkSize] }
+func (t *slots) record(slot uint32) *record { return &t.chunks[slot/chunkSize][slot%chunkSize] }
+
+func (t *slots) at(slot uint32) object { return object{t.record(slot), t} }
+
+// taken reports whether the slot holds an object.
+func (r *record) taken() bool { return r.name != 0 }
+
+// nameOf returns the key of a record, where it is stored.
+func (t *slots) nameOf(r *record) []byte {
+	if r.name == besideName {
+		return []byte(t.besides.at(r.more).rest.key)
+	}
+	return t.keys.get(r.name)
+}
 
 // indexed returns the part of a hash that the index takes. The lowest bits choose the shard.
 func indexed(h uint64) uint64 { return h >> 32 }
 
 // hashAt hashes the key of an entry of the index again, which it needs in order to grow:
 // that is rarer than four bytes in each object would be worth.
-func (t *slots) hashAt(number uint32) uint64 { return indexed(t.hash(t.at(number - 1).key)) }
+func (t *slots) hashAt(number uint32) uint64 { return indexed(t.hash(t.nameOf(t.record(number - 1)))) }
 
 // find looks up a key of hash h.
-func (t *slots) find(key string, h uint64) *object {
-	number := t.index.Find(indexed(h), func(number uint32) bool { return t.at(number-1).key == key })
+func (t *slots) find(key string, h uint64) object {
+	number := t.index.Find(indexed(h), func(number uint32) bool { return string(t.nameOf(t.record(number-1))) == key })
 	if number == 0 {
-		return nil
+		return object{}
 	}
 	return t.at(number - 1)
 }
@@ -40,41 +59,72 @@ func (t *slots) reserve(n int) { t.index.Reserve(n, t.hashAt) }
 
 // add enters a key of hash h that is not there and returns its object, empty but for key, slot and
 // generation.
-func (t *slots) add(key string, h uint64) *object {
-	var o *object
+func (t *slots) add(key string, h uint64) object {
+	slot, generation := t.used, uint32(0)
 	if t.free != 0 {
-		o = t.at(t.free - 1)
-		slot, next := t.free-1, o.slot()
-		t.free = next
-		*o = object{generation: o.generation + 1}
-		o.setSlot(slot)
+		slot = t.free - 1
+		r := t.record(slot)
+		t.free, generation = uint32(r.names.get(slotAt, slotBits)), r.generation
 	} else {
 		if t.used == uint32(len(t.chunks))*chunkSize {
-			t.chunks = append(t.chunks, new([chunkSize]object))
+			t.chunks = append(t.chunks, new([chunkSize]record))
 		}
-		o = t.at(t.used)
-		o.generation = 1
-		o.setSlot(t.used)
 		t.used++
 	}
-	o.key = key
-	t.index.Add(indexed(h), o.slot()+1, t.hashAt)
+	o := t.at(slot)
+	*o.record = record{generation: generation + 1}
+	o.setSlot(slot)
+	if entry, name, ok := t.keys.add(len(key), slot); ok {
+		copy(entry, key)
+		o.name = name
+	} else {
+		o.name, o.extra().key = besideName, strings.Clone(key)
+	}
+	t.index.Add(indexed(h), slot+1, t.hashAt)
 	return o
 }
 
 // remove takes an object out. Its slot is used again, under another generation.
-func (t *slots) remove(o *object) {
+func (t *slots) remove(o object) {
 	slot, generation := o.slot(), o.generation
-	t.index.Remove(indexed(t.hash(o.key)), slot+1)
-	*o = object{generation: generation}
+	t.index.Remove(indexed(t.hash(o.keyBytes())), slot+1)
+	if o.name != besideName {
+		t.keys.remove(o.name)
+	}
+	t.homes.leave(o.seg)
+	t.besides.remove(o.more)
+	*o.record = record{generation: generation}
 	o.setSlot(t.free)
 	t.free = slot + 1
+	t.tidy()
+}
+
+// tidy moves the keys out of one block if holes between keys take too much memory.
+func (t *slots) tidy() {
+	at, ok := t.keys.wasteful()
+	if !ok {
+		return
+	}
+	t.keys.each(at, func(name, slot uint32) bool {
+		r := t.record(slot)
+		if r.name != name {
+			return true // removed
+		}
+		key := t.keys.get(name)
+		entry, moved, ok := t.keys.add(len(key), slot)
+		if ok { // else it stays where it is
+			copy(entry, key)
+			t.keys.remove(name)
+			r.name = moved
+		}
+		return ok
+	})
 }
 
 // each calls do for every object; do may remove the object it is given.
-func (t *slots) each(do func(*object)) {
+func (t *slots) each(do func(object)) {
 	for slot := range t.used {
-		if o := t.at(slot); o.key != "" {
+		if o := t.at(slot); o.taken() {
 			do(o)
 		}
 	}

@@ -28,7 +28,7 @@ import (
 // Shards is the number of shards.
 const Shards = 1 << shardBits
 
-const shardBits = 10
+const shardBits = 32 - slotBits
 
 // Table is the table of objects. Make one with New.
 type Table struct {
@@ -59,6 +59,7 @@ type Table struct {
 	clients clients
 	copiers copiers
 	groups  groups
+	homes   *homes
 	owners  owners
 	events  eventLog
 	shards  [Shards]shard
@@ -81,10 +82,11 @@ type shard struct {
 // New returns an empty table.
 func New() *Table {
 	t := &Table{Writers: segments.NewWriters(), seed: maphash.MakeSeed(), clients: newClients(), copiers: newCopiers(), groups: newGroups()}
-	hash := t.Print
+	homes, hash := newHomes(), t.print
+	t.homes = homes
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.slots.hash = hash
+		s.slots.homes, s.slots.hash = homes, hash
 		s.unfinished, s.soft, s.copying = map[uint32]*segments.Writer{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	}
 	return t
@@ -142,17 +144,17 @@ func (t *Table) WritingBytes() uint64 { return uint64(max(t.writing.Load(), 0)) 
 // Print returns the fingerprint of a key: a hash that is never 0 and never changes for the lifetime
 // of the table.
 func (t *Table) Print(key string) uint64 {
-	if h := maphash.String(t.seed, key); h != 0 {
-		return h
-	}
-	return 1
+	return max(maphash.String(t.seed, key), 1)
 }
 
+// print is Print of a key where it is stored.
+func (t *Table) print(key []byte) uint64 { return max(maphash.Bytes(t.seed, key), 1) }
+
 // open locks the shard of a key and returns its object, or nil if there is none.
-func (t *Table) open(key string) (i int, s *shard, o *object) { return t.openAt(key, t.Print(key)) }
+func (t *Table) open(key string) (i int, s *shard, o object) { return t.openAt(key, t.Print(key)) }
 
 // openAt is open of a key with its fingerprint.
-func (t *Table) openAt(key string, h uint64) (i int, s *shard, o *object) {
+func (t *Table) openAt(key string, h uint64) (i int, s *shard, o object) {
 	i = int(h & (Shards - 1))
 	s = &t.shards[i]
 	s.mu.Lock()
@@ -161,32 +163,30 @@ func (t *Table) openAt(key string, h uint64) (i int, s *shard, o *object) {
 
 // An ID consists of the generation of a slot, the slot, and the shard. It repeats after 2^32 uses
 // of one slot.
-const slotBits = 32 - shardBits
-
-func idOf(shard int, o *object) evict.ID {
+func idOf(shard int, o object) evict.ID {
 	return evict.ID(uint64(o.generation)<<32 | uint64(o.slot())<<shardBits | uint64(shard))
 }
 
 func shardOf(id evict.ID) int { return int(id & (Shards - 1)) }
 
 // byID locks the shard of an ID and returns its object, or nil if it no longer exists.
-func (t *Table) byID(id evict.ID) (i int, s *shard, o *object) {
+func (t *Table) byID(id evict.ID) (i int, s *shard, o object) {
 	i = shardOf(id)
 	s = &t.shards[i]
 	s.mu.Lock()
 	slot := uint32(id>>shardBits) & (1<<slotBits - 1)
 	if slot >= s.slots.used {
-		return i, s, nil
+		return i, s, object{}
 	}
-	if o = s.slots.at(slot); o.generation != uint32(id>>32) || o.key == "" {
-		return i, s, nil
+	if o = s.slots.at(slot); o.generation != uint32(id>>32) || !o.taken() {
+		return i, s, object{}
 	}
 	return i, s, o
 }
 
 // unlink removes an object from its shard. The caller holds the lock of the shard. The policy
 // receives a removal if it knows the object, unless it proposed the object itself.
-func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
+func (t *Table) unlink(i int, s *shard, o object, tell bool) {
 	t.count.Add(-1)
 	if o.has(complete) {
 		t.withdraw(i, s, o, tell)
@@ -201,7 +201,7 @@ func (t *Table) unlink(i int, s *shard, o *object, tell bool) {
 }
 
 // written enters an object among those that are being written. The caller holds the lock of the shard.
-func (t *Table) written(s *shard, o *object, by Client) {
+func (t *Table) written(s *shard, o object, by Client) {
 	w := by.account
 	if w == nil {
 		w = t.Writers.Enter(by.id)
@@ -213,7 +213,7 @@ func (t *Table) written(s *shard, o *object, by Client) {
 }
 
 // unwritten is the counterpart of written.
-func (t *Table) unwritten(s *shard, o *object) {
+func (t *Table) unwritten(s *shard, o object) {
 	w := s.unfinished[o.slot()]
 	delete(s.unfinished, o.slot())
 	t.writing.Add(-int64(o.footprint()))
@@ -221,28 +221,28 @@ func (t *Table) unwritten(s *shard, o *object) {
 }
 
 // regrown notes that the copies of an object that is being written take more bytes, or less.
-func (t *Table) regrown(s *shard, o *object, by int64) {
+func (t *Table) regrown(s *shard, o object, by int64) {
 	t.writing.Add(by)
 	s.unfinished[o.slot()].Add(0, by)
 }
 
 // publish makes a written object visible to readers, and to the policy unless the object is pinned.
-func (t *Table) publish(i int, s *shard, o *object, parent evict.ID) {
+func (t *Table) publish(i int, s *shard, o object, parent evict.ID) {
 	o.set(complete)
 	t.readable.Add(1)
 	t.recount(o)
 	if o.has(hardPin) {
 		t.pinned.Add(int64(o.size()))
 	} else {
-		t.owners.add(o.key, idOf(i, o))
+		t.owners.add(o, idOf(i, o))
 	}
 	if o.listed() {
-		o.setRank(t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.Print(o.key)}))
+		o.setRank(t.note(i, s, evict.Event{Op: evict.Insert, ID: idOf(i, o), Size: o.footprint(), Parent: parent, Fingerprint: t.print(o.keyBytes())}))
 	}
 }
 
 // withdraw is the counterpart of publish.
-func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
+func (t *Table) withdraw(i int, s *shard, o object, tell bool) {
 	tell = tell && o.listed()
 	o.clear(complete | dropped)
 	t.readable.Add(-1)
@@ -250,7 +250,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 	if o.has(hardPin) {
 		t.pinned.Add(-int64(o.size()))
 	} else {
-		t.owners.remove(o.key, idOf(i, o))
+		t.owners.remove(o, idOf(i, o))
 	}
 	switch {
 	case o.has(softPin):
@@ -263,7 +263,7 @@ func (t *Table) withdraw(i int, s *shard, o *object, tell bool) {
 }
 
 // recount counts an object as one in memory, on a storage tier, both or neither.
-func (t *Table) recount(o *object) {
+func (t *Table) recount(o object) {
 	count := func(as flags, is bool, n *atomic.Int64) {
 		switch {
 		case is && !o.has(as):
@@ -285,7 +285,7 @@ func (t *Table) recount(o *object) {
 func (t *Table) Current(key string) (group string, readable bool) {
 	_, s, o := t.open(key)
 	defer s.mu.Unlock()
-	if o == nil || !o.has(complete) || !o.alive() {
+	if o.none() || !o.has(complete) || !o.alive() {
 		return "", false
 	}
 	return o.group(), true

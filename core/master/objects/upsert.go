@@ -10,9 +10,9 @@ import (
 
 // replaces says whether an upsert may displace an entry: Copying, WrongGroup. One without a group
 // leaves an object in its group.
-func replaces(o *object, group string) Outcome {
+func replaces(o object, group string) Outcome {
 	switch {
-	case o == nil || !o.alive():
+	case o.none() || !o.alive():
 		return Done
 	case o.copying() && !o.saving():
 		return Copying
@@ -22,7 +22,7 @@ func replaces(o *object, group string) Outcome {
 	return Done
 }
 
-func (o *object) group() string {
+func (o object) group() string {
 	if o.rest() == nil || o.rest().group == nil {
 		return ""
 	}
@@ -31,8 +31,8 @@ func (o *object) group() string {
 
 // inherit takes over what an upsert leaves open: a hard pin stays, and so do the group and the rest
 // of a soft pin unless the upsert says otherwise.
-func inherit(set Settings, old *object, now lease.Instant) (Settings, lease.Instant) {
-	if old == nil || !old.alive() {
+func inherit(set Settings, old object, now lease.Instant) (Settings, lease.Instant) {
+	if old.none() || !old.alive() {
 		return set, 0
 	}
 	set.HardPin = set.HardPin || old.has(hardPin)
@@ -53,7 +53,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o == nil || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies || n.Plain && !o.allPlain() {
+	if o.none() || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies || n.Plain && !o.allPlain() {
 		return dst, NeedsSpace
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
@@ -73,15 +73,15 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	t.renumber(o)
 	n.Settings.Group, set.Group = set.Group, "" // it is a member already
 	t.prepare(i, o, set, pinEnd)
-	return t.begin(s, o, n.Client, dst), Done
+	return t.begin(s, o, n, dst), Done
 }
 
 // intact is how many copies an object has of which at least one is alive, 0 when another
 // one is dead or lies in a storage tier: then the object is placed anew.
-func (o *object) intact() int {
+func (o object) intact() int {
 	copies := o.several()
 	if copies == nil {
-		if o.seg.OnTier() {
+		if o.segment().OnTier() {
 			return 0
 		}
 		return 1
@@ -95,16 +95,16 @@ func (o *object) intact() int {
 }
 
 // allPlain reports whether upstream's clients can write all copies.
-func (o *object) allPlain() bool {
+func (o object) allPlain() bool {
 	copies := o.several()
 	if copies == nil {
-		return model.PlainProtocol(o.seg.Protocol)
+		return model.PlainProtocol(o.segment().Protocol)
 	}
 	return !slices.ContainsFunc(copies, func(r replica) bool { return !r.plain() })
 }
 
 // renumber gives the copies new IDs, since their bytes will be others.
-func (t *Table) renumber(o *object) {
+func (t *Table) renumber(o object) {
 	for _, e := range o.extents(nil) {
 		e.Seg.Ledger.Gone(e.Put)
 	}
@@ -119,7 +119,7 @@ func (t *Table) renumber(o *object) {
 
 // regenerate gives an object a new ID: an operation that was meant for the old one, such as an
 // eviction, is not meant for the new value.
-func (t *Table) regenerate(i int, o *object) {
+func (t *Table) regenerate(i int, o object) {
 	old := idOf(i, o)
 	o.generation++
 	if o.rest() != nil && o.rest().group != nil {

@@ -16,12 +16,12 @@ type Cursor uint64
 const walkPiece = 512
 
 // walk calls do for each object of one step with its shard locked. do may remove the object.
-func (t *Table) walk(at Cursor, do func(i int, s *shard, o *object)) Cursor {
+func (t *Table) walk(at Cursor, do func(i int, s *shard, o object)) Cursor {
 	i, slot, left := int(at>>32), uint32(at), uint32(walkPiece)
 	for ; i < Shards; i, slot = i+1, 0 {
 		s := &t.shards[i]
 		s.mu.Lock()
-		end := s.slots.some(slot, left, func(o *object) { do(i, s, o) })
+		end := s.slots.some(slot, left, func(o object) { do(i, s, o) })
 		used := s.slots.used
 		s.mu.Unlock()
 		if end < used {
@@ -36,10 +36,10 @@ func (t *Table) walk(at Cursor, do func(i int, s *shard, o *object)) Cursor {
 
 // some calls do for the objects in up to n slots, beginning at one, and returns the slot behind
 // them.
-func (t *slots) some(from, n uint32, do func(*object)) (end uint32) {
+func (t *slots) some(from, n uint32, do func(object)) (end uint32) {
 	end = min(from+n, t.used)
 	for slot := from; slot < end; slot++ {
-		if o := t.at(slot); o.key != "" {
+		if o := t.at(slot); o.taken() {
 			do(o)
 		}
 	}
@@ -49,9 +49,9 @@ func (t *slots) some(from, n uint32, do func(*object)) (end uint32) {
 // Keys appends the readable keys of one step of a walk to dst. With absent it also appends those whose segments are
 // absent.
 func (t *Table) Keys(at Cursor, absent bool, dst []string) ([]string, Cursor) {
-	next := t.walk(at, func(_ int, _ *shard, o *object) {
+	next := t.walk(at, func(_ int, _ *shard, o object) {
 		if o.has(complete) && (o.alive() || absent && o.mounted()) {
-			dst = append(dst, o.key)
+			dst = append(dst, o.key())
 		}
 	})
 	return dst, next
@@ -79,9 +79,9 @@ type Member struct{ Key, Group string }
 
 // Lying appends the complete objects of one step of a walk that have a copy on a segment.
 func (t *Table) Lying(at Cursor, seg *segments.Segment, dst []Member) ([]Member, Cursor) {
-	next := t.walk(at, func(_ int, _ *shard, o *object) {
+	next := t.walk(at, func(_ int, _ *shard, o object) {
 		if o.has(complete) && slices.ContainsFunc(o.extents(nil), func(e segments.Extent) bool { return e.Seg == seg }) {
-			dst = append(dst, Member{o.key, o.group()})
+			dst = append(dst, Member{o.key(), o.group()})
 		}
 	})
 	return dst, next

@@ -1,10 +1,15 @@
 package objects
 
 import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
@@ -146,4 +151,27 @@ func TestAGroupHasALimit(t *testing.T) {
 	require.Equal(t, GroupFull, put("another", "g", true))
 	g.members = map[evict.ID]struct{}{}
 	require.Equal(t, Done, put("another", "g", false))
+}
+
+// Numbers that lie close together, far apart, or mostly in one place come in order.
+func TestRanksAreSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		most := rapid.SampledFrom([]uint64{1, 1 << 10, 1 << 40, math.MaxUint64}).Draw(t, "most")
+		skew := rapid.IntRange(1, 3).Draw(t, "skew")
+		got := make([]Rank, rapid.SampledFrom([]int{0, 1, 100, 1 << 14, 1<<14 + 77}).Draw(t, "n"))
+		for i := range got {
+			got[i] = Rank{Seq: rng.Uint64N(most) >> (8 * rng.IntN(skew)), ID: evict.ID(i)}
+		}
+		want := slices.Clone(got)
+		slices.SortFunc(want, bySeq)
+		sortRanks(got)
+		for i := range got {
+			require.Equal(t, want[i].Seq, got[i].Seq)
+		}
+		slices.SortFunc(got, func(a, b Rank) int { return cmp.Compare(a.ID, b.ID) })
+		for i := range got {
+			require.EqualValues(t, i, got[i].ID, "each once")
+		}
+	})
 }

@@ -54,8 +54,8 @@ func (t *Table) CanPut(key string, now lease.Instant, patience time.Duration, pa
 }
 
 // blocks reports whether an entry prevents a put.
-func blocks(o *object, now lease.Instant, patience time.Duration) Outcome {
-	if o == nil || !o.alive() || (!o.has(complete) && now.Sub(o.since) > patience) {
+func blocks(o object, now lease.Instant, patience time.Duration) Outcome {
+	if o.none() || !o.alive() || (!o.has(complete) && now.Sub(o.since) > patience) {
 		return Done
 	}
 	return Exists
@@ -82,10 +82,10 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 	if !allAlive(n.Copies) {
 		return dst, Missing
 	}
-	if (old == nil || old.group() != set.Group) && t.groups.full(set.Group) {
+	if (old.none() || old.group() != set.Group) && t.groups.full(set.Group) {
 		return dst, GroupFull
 	}
-	if old != nil {
+	if !old.none() {
 		t.yield(s, old, bin)
 		bin.whole(old, s.unfinished[old.slot()])
 		t.unlink(i, s, old, true)
@@ -100,11 +100,11 @@ func (t *Table) Put(n *NewObject, now lease.Instant, patience time.Duration, dst
 		o.set(hardPin)
 	}
 	t.prepare(i, o, set, pinEnd)
-	return t.begin(s, o, n.Client, dst), Done
+	return t.begin(s, o, n, dst), Done
 }
 
 // prepare notes the settings that take effect when the object is complete.
-func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
+func (t *Table) prepare(i int, o object, set Settings, pinEnd lease.Instant) {
 	if set.Group != "" {
 		o.extra().group = t.groups.join(set.Group, idOf(i, o))
 	}
@@ -117,9 +117,9 @@ func (t *Table) prepare(i int, o *object, set Settings, pinEnd lease.Instant) {
 }
 
 // place sets the copies of a new object and numbers them.
-func (t *Table) place(o *object, copies [][]segments.Extent) {
+func (t *Table) place(o object, copies [][]segments.Extent) {
 	if len(copies) == 1 && len(copies[0]) == 1 {
-		o.id, o.seg, o.offset = t.copies.Add(1), copies[0][0].Seg, copies[0][0].Offset
+		o.lie(t.copies.Add(1), copies[0][0].Seg, copies[0][0].Offset)
 		return
 	}
 	m := o.extra()
@@ -140,15 +140,15 @@ func (t *Table) number(r *replica) {
 }
 
 // begin enters an object as being written. The caller holds the lock of the shard.
-func (t *Table) begin(s *shard, o *object, writer Client, dst []model.Replica) []model.Replica {
+func (t *Table) begin(s *shard, o object, n *NewObject, dst []model.Replica) []model.Replica {
 	head := len(dst)
 	dst = o.describe(dst, model.ReplicaProcessing, 0)
 	if o.several() != nil && len(dst) > head {
 		o.rest().put = dst[head].ID
 	}
 	t.count.Add(1)
-	t.written(s, o, writer)
-	o.recordBegin(writer.id)
+	t.written(s, o, n.Client)
+	o.recordBegin(n.Key, n.Client.id)
 	return dst
 }
 
@@ -189,13 +189,13 @@ func (t *Table) Finish(key string, put uint64, client Client, sum model.Checksum
 }
 
 // finish makes an unfinished object readable. The caller holds the lock of the shard.
-func (t *Table) finish(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
+func (t *Table) finish(i int, s *shard, o object, now lease.Instant, parent evict.ID) {
 	t.unwritten(s, o)
 	t.complete(i, s, o, now, parent)
 }
 
 // complete makes an object readable that is not among those being written. The caller holds the lock of the shard.
-func (t *Table) complete(i int, s *shard, o *object, now lease.Instant, parent evict.ID) {
+func (t *Table) complete(i int, s *shard, o object, now lease.Instant, parent evict.ID) {
 	o.since, o.probeMS = now, 0
 	if m := o.rest(); m != nil {
 		if m.pinTTL > 0 {
@@ -215,9 +215,9 @@ func (t *Table) complete(i int, s *shard, o *object, now lease.Instant, parent e
 
 // owned reports whether a client may end the given put of an entry: Done, or Written if the put has
 // ended.
-func (s *shard) owned(o *object, put uint64, client Client) Outcome {
+func (s *shard) owned(o object, put uint64, client Client) Outcome {
 	switch {
-	case o == nil || !o.alive():
+	case o.none() || !o.alive():
 		return Missing
 	case !o.has(complete) && s.unfinished[o.slot()].ID != client.id:
 		return Foreign
@@ -247,16 +247,16 @@ func (t *Table) Revoke(key string, put uint64, client Client, bin *Bin) Outcome 
 // Abandon removes every unfinished put that match selects, and returns their number. match runs
 // under a lock and must be quick.
 func (t *Table) Abandon(match func(writer model.ClientID, started lease.Instant) bool, bin *Bin) int {
-	return t.abandon(func(w model.ClientID, o *object) bool { return match(w, o.since) }, bin)
+	return t.abandon(func(w model.ClientID, o object) bool { return match(w, o.since) }, bin)
 }
 
 // AbandonPast removes every unfinished put whose epoch is below the one that since has for its writer, and returns the
 // number of these puts.
 func (t *Table) AbandonPast(since map[model.ClientID]uint64, bin *Bin) int {
-	return t.abandon(func(w model.ClientID, o *object) bool { return model.PutEpoch(o.put()) < since[w] }, bin)
+	return t.abandon(func(w model.ClientID, o object) bool { return model.PutEpoch(o.put()) < since[w] }, bin)
 }
 
-func (t *Table) abandon(match func(model.ClientID, *object) bool, bin *Bin) int {
+func (t *Table) abandon(match func(model.ClientID, object) bool, bin *Bin) int {
 	puts := 0
 	for i := range t.shards {
 		s := &t.shards[i]

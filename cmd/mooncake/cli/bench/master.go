@@ -17,6 +17,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/bench/masterload"
 	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/router"
@@ -69,6 +70,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 
 // loadMaster fills and loads a master in this process.
 func (e verbs) loadMaster(ctx context.Context, policy, mode string, o masterload.Options) (r masterload.Report, err error) {
+	defer memory.Pace()() // as the master's own process does
 	err = e.withCertificates(mode, func(own *cluster.Certificates) error {
 		m, err := e.startMaster(ctx, own, func(c *config.Master) {
 			c.EvictionHighWatermarkRatio = 1 // The load needs a pool that is full.

@@ -10,6 +10,7 @@ import (
 	"github.com/mooncake-go/mooncake/cmd/mooncake/internal/command"
 	"github.com/mooncake-go/mooncake/core/app"
 	"github.com/mooncake-go/mooncake/core/config"
+	"github.com/mooncake-go/mooncake/core/memory"
 )
 
 // Master makes the verb master.
@@ -37,6 +38,7 @@ flags, also with one dash.`,
 			}
 			log.Info(config.StartLine(cfg, runtime.GOMAXPROCS(0)))
 			app.LimitGo(nil, cfg, config.RoleMaster, log)
+			defer memory.Pace()()
 			return app.Run(cmd.Context(), log, app.Admin(cfg, "master", e.Version), app.Master(cfg, e.Builtins))
 		},
 	}, config.RoleMaster)
