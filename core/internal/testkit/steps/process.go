@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,12 @@ import (
 // ErrRefused is the error of Count where the system forbids ptrace, as some containers do.
 var ErrRefused = errors.New("ptrace is not permitted")
 
+// errBlocked is the error of a call that waits.
+var errBlocked = errors.New("the call blocked: another goroutine, whose thread stood still, has what it waits for")
+
+// attempts is how often Count begins.
+const attempts = 5
+
 // Process is a child that serves rows. One goroutine at a time may use it.
 type Process struct {
 	cmd      *exec.Cmd
@@ -26,6 +33,7 @@ type Process struct {
 	answers  *os.File
 	hello    greeting
 	end      *time.Timer
+	steps    atomic.Int64
 }
 
 // Start starts cmd, which has to call Serve, and waits until it does. After limit the process is killed, so that no
@@ -91,29 +99,58 @@ func (p *Process) Close() error {
 // Rows returns the names of the rows that the process serves.
 func (p *Process) Rows() []string { return p.hello.Rows }
 
-// Count has the process make the call of a row and returns how many instructions that took.
+// Count has the process make the call of a row and returns how many instructions that took. It begins again if the call
+// blocks: a thread that stands still may have a lock of the runtime, or the scheduler may ask the goroutine to yield.
 func (p *Process) Count(row int) (n int, err error) {
 	runtime.LockOSThread() // ptrace is of one thread.
 	defer runtime.UnlockOSThread()
-	if err := p.ask(byte(row)); err != nil {
-		return 0, err
+	for range attempts {
+		if n, err = p.try(byte(row)); !errors.Is(err, errBlocked) {
+			return n, err
+		}
 	}
-	if err := p.answered(); err != nil {
+	return 0, err
+}
+
+func (p *Process) try(row byte) (n int, err error) {
+	if err := errors.Join(p.ask(row), p.answered()); err != nil {
 		return 0, err
 	}
 	threads, err := p.freeze()
 	if err == nil {
 		if err = p.ask(0); err == nil {
+			done := make(chan struct{})
+			go p.watch(done)
 			n, err = p.step()
+			close(done)
 		}
 	}
 	for tid := range threads {
 		err = errors.Join(err, unix.PtraceDetach(tid))
 	}
-	if err != nil {
-		return 0, err
+	if err == nil || errors.Is(err, errBlocked) { // The call ends by itself now.
+		err = errors.Join(err, p.answered())
 	}
-	return n, p.answered()
+	return n, err
+}
+
+// watch interrupts a call that makes no step for a while.
+func (p *Process) watch(done <-chan struct{}) {
+	const while = time.Second / 2
+	tick := time.NewTicker(while)
+	defer tick.Stop()
+	for last := int64(-1); ; {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		now := p.steps.Load()
+		if now == last {
+			_ = unix.Tgkill(p.cmd.Process.Pid, p.hello.Thread, unix.SIGURG)
+		}
+		last = now
+	}
 }
 
 func (p *Process) ask(b byte) error {
@@ -188,8 +225,9 @@ func (p *Process) step() (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if s.StopSignal() != unix.SIGTRAP {
-			return 0, fmt.Errorf("the signal %q interrupted the call", s.StopSignal())
+		p.steps.Add(1)
+		if s.StopSignal() != unix.SIGTRAP { // of watch
+			return 0, errBlocked
 		}
 		if err := unix.PtraceGetRegs(tid, &regs); err != nil {
 			return 0, err

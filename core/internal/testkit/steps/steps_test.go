@@ -43,8 +43,13 @@ func TestChild(t *testing.T) {
 		{Name: "system", Call: func() { _ = os.Getppid() }},
 		{Name: "clear", Call: func() { clear(words) }},
 		{Name: "prepared", Before: func() { calls = 1000 }, Call: func() { count(calls); calls = 0 }},
-		{Name: "waits", Call: func() {
-			if calls++; calls > 65 { // not while it warms up
+		{Name: "waits", Call: func() { // for a goroutine
+			wait := make(chan struct{})
+			go close(wait)
+			<-wait
+		}},
+		{Name: "stays", Call: func() { // once it is warm
+			if calls++; calls > 65 {
 				<-never
 			}
 		}},
@@ -64,10 +69,8 @@ func TestCount(t *testing.T) {
 	counts := map[string]int{}
 	for row, name := range p.Rows()[:6] {
 		for range 3 {
-			begin := time.Now()
 			n, err := p.Count(row)
 			require.NoError(t, err)
-			t.Log(name, n, time.Since(begin))
 			if old, ok := counts[name]; ok {
 				require.Equal(t, old, n, name)
 			}
@@ -75,4 +78,23 @@ func TestCount(t *testing.T) {
 		}
 	}
 	require.NoError(t, p.Close())
+}
+
+// TestCallsThatWait: a call that waits for another goroutine is refused, and the process goes on.
+func TestCallsThatWait(t *testing.T) {
+	p := start(t, time.Minute)
+	_, err := p.Count(6)
+	require.ErrorContains(t, err, "the call blocked")
+	n, err := p.Count(0)
+	require.NoError(t, err)
+	require.Less(t, n, 10)
+	require.NoError(t, p.Close())
+}
+
+// TestLimit: a call that never ends ends with its process.
+func TestLimit(t *testing.T) {
+	p := start(t, 2*time.Second)
+	_, err := p.Count(7)
+	require.ErrorContains(t, err, "has ended")
+	require.Error(t, p.Close(), "it was killed")
 }
