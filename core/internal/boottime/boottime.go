@@ -58,6 +58,8 @@ type sleep struct {
 	began  time.Time
 	ahead  time.Duration // CLOCK_BOOTTIME less CLOCK_MONOTONIC when the process began
 
+	steady bool // by Steady
+
 	hint  atomic.Int64 // CLOCK_REALTIME less the monotonic clock since began, when total was measured last
 	mu    sync.Mutex   // guards changes of total and hint
 	total atomic.Int64
@@ -72,6 +74,9 @@ func newSleep(clocks func() (monotonic, boot time.Duration)) *sleep {
 // slept returns for how long the machine has slept up to now, a time of time.Now.
 func (s *sleep) slept(now time.Time) time.Duration {
 	hint := now.Round(0).Sub(s.began.Round(0)) - now.Sub(s.began)
+	if s.steady {
+		return 0
+	}
 	if d := hint - time.Duration(s.hint.Load()); d < -slack || d > slack {
 		s.update(hint)
 	}
@@ -105,3 +110,7 @@ func (s *sleep) measure() (ahead time.Duration, ok bool) {
 
 // Pretend is for tests: as if the machine had slept for d just now.
 func Pretend(d time.Duration) { machine.total.Add(int64(d)) }
+
+// Steady is for tests that step through a process, in which time passes between any two instructions: as if the machine
+// never slept. No other goroutine may use the package meanwhile.
+func Steady() { machine.steady = true }
