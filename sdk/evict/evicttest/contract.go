@@ -153,7 +153,7 @@ var resolveRules = map[string]func(s subject){
 		s.holds(0, 0, 0)
 		s.left("nothing is ranked")
 	},
-	"spared objects are ranked": func(s subject) {
+	"retained objects are ranked": func(s subject) {
 		s.insert(1, 10, 20)
 		s.drain(2)
 		s.resolve(spared(1), spared(2))

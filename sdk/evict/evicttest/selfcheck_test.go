@@ -43,7 +43,7 @@ var faults = map[string][]string{
 	"the caller's events are kept":   {"batches", "record: insert makes known"},
 	"it waits for objects":           {"record: a new policy is empty"},
 	"each call leaves a goroutine":   {"leaks of calls"},
-	"propose leaves ranked":          {"propose", "capacity", "record: objects with one fingerprint are two", "record: remove of a parent leaves its children", "record: access to a proposed object leaves it proposed", "record: insert makes known", "record: insert of a known object is an access", "record: remove forgets a ranked object", "resolve: a verdict on a ranked object is ignored", "resolve: evicted objects are unknown", "resolve: spared objects are ranked", "resolve: the first of two verdicts counts"},
+	"propose leaves ranked":          {"propose", "capacity", "record: objects with one fingerprint are two", "record: remove of a parent leaves its children", "record: access to a proposed object leaves it proposed", "record: insert makes known", "record: insert of a known object is an access", "record: remove forgets a ranked object", "resolve: a verdict on a ranked object is ignored", "resolve: evicted objects are unknown", "resolve: retained objects are ranked", "resolve: the first of two verdicts counts"},
 	"propose ignores capacity":       {"propose"},
 	"a small capacity forgets":       {"capacity"},
 	"propose one too many":           {"propose"},

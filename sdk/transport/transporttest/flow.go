@@ -14,19 +14,51 @@ import (
 )
 
 // backPressure submits without reaping: at some point Submit returns a short count without an
-// error, and it accepts more after Reap.
+// error, and it accepts more after Reap. Between host and program, completions are always reaped. There the peer is stopped
+// meanwhile, so that the path of the program is full too.
 func (s *suite) backPressure(t conformance.T) {
 	const size, span = 16 << 10, 64 << 20
-	server, client := s.start(t), s.start(t)
+	var server transport.Transport
+	halt, resume := func() {}, func() {}
+	stopped := time.Duration(0)
+	if s.freeze != nil && s.processes != nil {
+		var pid int
+		server, pid = s.startProcess(t)
+		halt, resume = s.freezer(t, pid)
+		stopped = window / 4
+	} else {
+		server = s.start(t)
+	}
+	client := s.start(t)
 	_, key := s.registerBlank(t, server, 1, span)
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, size)
+	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]}) // The path has its connections.
+	halt()
 	l := ledger{}
 	fillUp(t, p, &l, func(i int) transport.Op {
 		return transport.Op{ID: uint64(i), Kind: transport.Write, Local: buf, Remote: ids[0], Offset: uint64(i * size % span)}
 	})
+	l.settle(t, p, stopped) // The program gets what the host accepted, and its path fills.
+	resume()
 	allOK(t, l.drain(t, p))
 	must(t, p, transport.Op{ID: 1, Kind: transport.Write, Local: buf, Remote: ids[0]})
+}
+
+// settle reaps for a while, and requires what completes to be OK.
+func (l *ledger) settle(t conformance.TB, p transport.Path, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	dst := make([]transport.Completion, 16)
+	for ctx.Err() == nil && len(l.open) > 0 {
+		n, err := p.Reap(ctx, dst)
+		if !ended(err) {
+			l.reap(t, dst[:n], err)
+		}
+		for _, c := range dst[:n] {
+			allOK(t, map[uint64]transport.Completion{c.ID: c})
+		}
+	}
 }
 
 // fillUp submits without reaping until a path accepts no more.

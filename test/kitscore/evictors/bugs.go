@@ -181,7 +181,7 @@ func proposeBugs() []bug {
 			b.resolve = func(verdicts []evict.Verdict) []evict.Verdict {
 				return slices.DeleteFunc(verdicts, func(v evict.Verdict) bool { return !v.Evicted })
 			}
-		}, "resolve: spared objects are ranked"),
+		}, "resolve: retained objects are ranked"),
 		seeded("spared-is-evicted", "A verdict that retains an object counts as its eviction: pins are ignored.", func(b *bent) {
 			b.resolve = func(verdicts []evict.Verdict) []evict.Verdict {
 				for i := range verdicts {
@@ -189,7 +189,7 @@ func proposeBugs() []bug {
 				}
 				return verdicts
 			}
-		}, "resolve: spared objects are ranked"),
+		}, "resolve: retained objects are ranked"),
 		seeded("one-byte-short", "A proposal ends one byte before what was asked for.", func(b *bent) {
 			b.propose = func(ask proposer, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
 				return ask(dst, max(bytes, 1)-1)
