@@ -166,7 +166,10 @@ class Process:
         """Stops it from running, and returns when no thread of it does; SIGCONT goes on."""
         self.signal(signal.SIGSTOP)
         deadline = time.monotonic() + WAIT_S
-        while any(stat.read_text().rpartition(")")[2].split()[0] != "T" for stat in Path(f"/proc/{self.pid}/task").glob("*/stat")):
+        while any(
+            stat.read_text().rpartition(")")[2].split()[0] != "T"
+            for stat in Path(f"/proc/{self.pid}/task").glob("*/stat")
+        ):
             assert time.monotonic() < deadline, f"{self.args[0]} cannot be frozen"
 
     def signal(self, number: int) -> None:
