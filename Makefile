@@ -153,6 +153,11 @@ test-python-torch: setup-tests $(TOOLS)/python/.stamp # the tests of tensors, wi
 	$(MAKE) --no-print-directory pydev PYTHON=$(TOOLS)/python/bin/python
 	./scripts/test-python-torch.sh $(PYTESTFLAGS)
 
+# FREE_THREADED: the interpreter, python3.14t or python3.13t of PATH where it is missing.
+.PHONY: test-python-free-threaded
+test-python-free-threaded: setup-python ## Run the tests of the extension and of stores with a CPython without the GIL, if there is one
+	./scripts/test-python-free-threaded.sh $(TOOLS)/python-free-threaded '$(FREE_THREADED)' $(PYTESTFLAGS)
+
 .PHONY: test-examples-python
 test-examples-python: setup-tests $(TOOLS)/examples-python/.stamp ## Run the tests of plugins in Python, alone and under a real host
 	cd sdk/python-plugin && $(CURDIR)/$(TOOLS)/examples-python/bin/python -m pytest $(PYTESTFLAGS)

@@ -92,6 +92,11 @@ func mck_store_remove(s C.mck_handle, keys C.mck_texts, force C.int32_t, results
 	eachKey(s, keys, results, func(t *store.Store, keys []string, out []int64) { t.Remove(keys, force != 0, out) })
 }
 
+//export mck_store_clear_replicas
+func mck_store_clear_replicas(s C.mck_handle, keys C.mck_texts, segment *C.mck_const_char, size C.uint64_t, results *C.int64_t) {
+	eachKey(s, keys, results, func(t *store.Store, keys []string, out []int64) { t.ClearReplicas(keys, text(segment, size), out) })
+}
+
 //export mck_store_remove_regex
 func mck_store_remove_regex(s C.mck_handle, expr *C.mck_const_char, size C.uint64_t, force C.int32_t) C.int64_t {
 	return withStore(s, C.MCK_INVALID_PARAMS, func(t *store.Store) C.int64_t { return C.int64_t(t.RemoveByRegex(text(expr, size), force != 0)) })

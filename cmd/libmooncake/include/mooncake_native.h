@@ -140,6 +140,8 @@ void mck_store_size(mck_handle s, mck_texts keys, int64_t *results);  /* bytes o
 #define MCK_REPLICA_NUMBERS 5
 mck_blob mck_store_replicas(mck_handle s, mck_texts keys, uint64_t *counts);
 void mck_store_remove(mck_handle s, mck_texts keys, int32_t force, int64_t *results);
+/* 1 for each key whose replicas on the segment are gone, "" for any segment; else 0 or a code. */
+void mck_store_clear_replicas(mck_handle s, mck_texts keys, const char *segment, uint64_t len, int64_t *results);
 int64_t mck_store_remove_regex(mck_handle s, const char *expr, uint64_t len, int32_t force); /* how many, or a code */
 int64_t mck_store_remove_all(mck_handle s, int32_t force);
 

@@ -12,8 +12,6 @@ import (
 // Control carries out a rare method. args is a JSON object, and so is the answer, which always has
 // "code": 0 or the code of the error. Numbers are whole and exact to 64 bits; a UUID is two of them.
 //
-//	batch_replica_clear {keys, segment_name}
-//	                                    keys: the cleared keys; segment_name "" is every segment
 //	create_copy_task {key, targets}     id: of the task; targets are names of segments
 //	create_move_task {key, source, target}
 //	                                    id
@@ -69,8 +67,6 @@ type method func(ctx context.Context, args []byte) (fields, error)
 
 func (s *Store) methods(name string) method {
 	switch name {
-	case "batch_replica_clear":
-		return withPool(s, clearReplicas)
 	case "create_copy_task":
 		return withPool(s, createCopy)
 	case "create_move_task":

@@ -16,7 +16,6 @@ import (
 // answer is every field that an answer can have.
 type answer struct {
 	Code       int64
-	Keys       []string
 	ID         [2]uint64
 	SegmentIDs []string `json:"segment_ids"`
 	Allocated  uint64   `json:"allocated_size"`
@@ -70,9 +69,9 @@ func TestWhereObjectsLie(t *testing.T) {
 	store.New(store.Options{}).Replicas([]string{"k"}, &where, counts)
 	assert.Equal(t, []uint64{0}, counts, "it is not set up")
 	assert.Empty(t, where.Rows)
-	a := control(t, s, "batch_replica_clear", map[string]any{"keys": []string{"k"}, "segment_name": ""})
-	assert.Zero(t, a.Code)
-	assert.Empty(t, a.Keys, "it has a lease")
+	results := make([]store.Code, 1)
+	s.ClearReplicas([]string{"k"}, "", results)
+	assert.Zero(t, results[0], "it has a lease")
 	assert.Zero(t, *control(t, s, "get_offload_rpc_read_count", nil).Count)
 }
 
@@ -153,20 +152,20 @@ func TestMemoryOfTheStore(t *testing.T) {
 func TestControlThatCannotBe(t *testing.T) {
 	s := store.New(options(t.Output()))
 	for method, want := range map[string]int64{
-		"batch_replica_clear": -600, "query_task": -600, "alloc_from_mem_pool": -600, "mount_segment": -1, "unmount_segment": -1, "what": -1012,
+		"create_copy_task": -600, "query_task": -600, "alloc_from_mem_pool": -600, "mount_segment": -1, "unmount_segment": -1, "what": -1012,
 	} {
 		assert.Equal(t, fmt.Sprintf(`{"code":%d}`, want), s.Control(method, `{}`), method)
 	}
 	o := open(t, startMaster(t, nil))
-	for _, args := range []string{``, `[]`, `{"keys":1}`, `{"keys":["a"`, `null x`} {
-		assert.Equal(t, `{"code":-600}`, o.Control("batch_replica_clear", args), args)
+	for _, args := range []string{``, `[]`, `{"targets":1}`, `{"targets":["a"`, `null x`} {
+		assert.Equal(t, `{"code":-600}`, o.Control("create_copy_task", args), args)
 	}
 	assert.Equal(t, `{"code":-600}`, o.Control("alloc_from_mem_pool", `{"size":-1}`))
 	assert.Equal(t, `{"code":-600}`, o.Control("alloc_from_mem_pool", `{"size":18446744073709551616}`))
 }
 
 func FuzzControl(f *testing.F) {
-	for _, method := range []string{"batch_replica_clear", "query_task", "mount_segment", "unmount_segment", "create_copy_task"} {
+	for _, method := range []string{"query_task", "mount_segment", "unmount_segment", "create_copy_task", "create_move_task"} {
 		f.Add(method, `{"keys":["a"],"id":[1,2],"segment_ids":["1-2"],"path":"/dev/null","size":1}`)
 	}
 	s := store.New(options(os.Stderr))

@@ -79,12 +79,23 @@ func (l *Located) place(endpoint string) uint64 {
 	return place
 }
 
-func clearReplicas(ctx context.Context, o *opened, a struct {
-	Keys    []string `json:"keys"`
-	Segment string   `json:"segment_name"`
-}) (fields, error) {
-	keys, err := o.pool.ClearReplicas(ctx, a.Keys, a.Segment)
-	return fields{"keys": append([]string{}, keys...)}, err
+// ClearReplicas removes replicas on a segment, "" for any, of objects that this store has put. It sets the result of a key to 1
+// where that is done, else to 0 or a code.
+func (s *Store) ClearReplicas(keys []string, segment string, results []Code) {
+	s.with(results, func(ctx context.Context, o *opened) {
+		cleared, err := o.pool.ClearReplicas(ctx, keys, segment)
+		s.noteAll(err, results)
+		done := make(map[string]int, len(cleared))
+		for _, k := range cleared {
+			done[k]++
+		}
+		for i, k := range keys {
+			if done[k] > 0 {
+				done[k]--
+				results[i] = 1
+			}
+		}
+	})
 }
 
 // pair is a UUID.

@@ -6,6 +6,7 @@ mooncake.store has the store, mooncake.engine the transfer engine.
 from __future__ import annotations
 
 import pkgutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _absent
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
 # Packages of other distributions may add modules to this one.
 __path__ = pkgutil.extend_path(__path__, __name__)
 _absent.install()
+
+
+def _refuse_other_builds() -> None:
+    """ImportError where the extension is of a Python with the GIL and this one has none: it would crash."""
+    from importlib.util import find_spec
+
+    found = find_spec("._native", __name__)
+    if found and str(found.origin).endswith(".abi3.so"):
+        raise ImportError(
+            f"{found.origin} was built for a Python with the GIL, and {sys.executable} is free-threaded; install "
+            f"mooncake-transfer-engine with this Python, or run make pydev PYTHON={sys.executable} in a checkout"
+        )
+
+
+if "t" in getattr(sys, "abiflags", ""):
+    _refuse_other_builds()
 
 __all__ = ["BufferPool", "RegisteredBufferPool"]
 

@@ -17,7 +17,7 @@
   X(store_new) X(store_free) X(store_setup) X(store_setup_dummy) X(store_close) X(store_is_setup)   \
   X(store_health) X(store_hostname) X(store_register) X(store_unregister)                           \
   X(store_put) X(store_get_into) X(store_get_ranges) X(store_get_buffers)                           \
-  X(store_exist) X(store_size) X(store_replicas) X(store_remove) X(store_remove_regex) X(store_remove_all)            \
+  X(store_exist) X(store_size) X(store_replicas) X(store_remove) X(store_clear_replicas) X(store_remove_regex) X(store_remove_all)            \
   X(store_get_session_start) X(store_get_session_ranges) X(store_get_session_end)                   \
   X(store_put_session_start) X(store_put_session_ranges) X(store_put_session_end)                   \
   X(store_put_session_revoke) X(store_control) X(host_alloc) X(host_free)                           \

@@ -158,7 +158,37 @@ METHOD(store_replicas, 3) {
   return answer;
 }
 
+/* The names whose results are 1. */
+static PyObject *done(PyObject *names, const int64_t *results) {
+  PyObject *answer = PyList_New(0);
+  Py_ssize_t n = PyTuple_Size(names);
+  for (Py_ssize_t i = 0; answer && i < n; i++)
+    if (results[i] == 1 && PyList_Append(answer, PyTuple_GetItem(names, i)) < 0) Py_CLEAR(answer);
+  return answer;
+}
+
+METHOD(store_clear_replicas, 3) {
+  scratch s;
+  scratch_init(&s);
+  PyObject *answer = NULL, *names = NULL;
+  mck_handle h;
+  texts keys;
+  const char *segment;
+  uint64_t size;
+  int64_t *results;
+  const library *lib;
+  if (to_handle(a[0], &h) && (names = to_names(a[1])) && to_texts(&s, names, "keys", 1, &keys) && to_text(a[2], NAMED("segment_name"), &segment, &size) &&
+      (results = scratch_take(&s, keys.c.n, sizeof *results)) && (lib = library_need())) {
+    UNLOCKED(lib->store_clear_replicas(h, keys.c, segment, size, results));
+    answer = done(names, results);
+  }
+  Py_XDECREF(names);
+  scratch_free(&s);
+  return answer;
+}
+
 PyMethodDef replica_methods[] = {
     METHOD_ENTRY(store_replicas, "store_replicas(handle, keys, kind) -> dict[str, list]"),
+    METHOD_ENTRY(store_clear_replicas, "store_clear_replicas(handle, keys, segment_name) -> list[str]"),
     {NULL, NULL, 0, NULL},
 };

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,16 @@ class Process:
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._child.poll() is None
+
+    def freeze(self) -> None:
+        """Stops it from running, and returns when no thread of it does; SIGCONT goes on."""
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + WAIT_S
+        while any(
+            stat.read_text().rpartition(")")[2].split()[0] != "T"
+            for stat in Path(f"/proc/{self.pid}/task").glob("*/stat")
+        ):
+            assert time.monotonic() < deadline, f"{self.args[0]} cannot be frozen"
 
     def signal(self, number: int) -> None:
         """Sends it a signal."""

@@ -158,12 +158,11 @@ class ReplicaMethods(StoreBase):
         """Removes objects that this store has put and that have no lease; with a segment's name, only
         their replicas there. Returns the keys for which that was done.
         """
-        names, segment = arguments.strings("keys", keys), arguments.string("segment_name", segment_name)
-        return (
-            (self._control("batch_replica_clear", keys=names, segment_name=segment).get("keys") or [])
-            if self._ready
-            else []
-        )
+        if self._ready:
+            return _native.store_clear_replicas(self._handle, keys, segment_name)
+        arguments.strings("keys", keys)
+        arguments.text("segment_name", segment_name)
+        return []
 
     def create_copy_task(self, key: Text, targets: Sequence[Text]) -> tuple[TaskId, int]:
         """Asks for replicas on the named segments: the task's id and 0, or (0, 0) and a negative code."""

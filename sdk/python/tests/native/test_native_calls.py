@@ -79,6 +79,7 @@ CALLS: list[tuple[Callable[[ModuleType], Any], Any, str]] = [
     (lambda m: m.store_exist(1, []), [], "store_exist 1 keys=[]"),
     (lambda m: m.store_size(1, ["a", "b"]), [-704, -703], "store_size 1 keys=[a,b]"),
     (lambda m: m.store_remove(1, ["a"], False), [-706], "store_remove 1 keys=[a] force=0"),
+    (lambda m: m.store_clear_replicas(1, ["a", b"b"], ""), ["b"], "store_clear_replicas 1 keys=[a,b] segment="),
     (lambda m: m.store_remove_regex(1, "^a", True), 3, "store_remove_regex 1 expr=^a force=1"),
     (lambda m: m.store_remove_all(1, True), 1 << 40, "store_remove_all 1 force=1"),
     (lambda m: m.store_get_session_start(1, ["a"]), [0], "store_get_session_start 1 keys=[a]"),

@@ -38,7 +38,7 @@ calls = dict(
     store_get_into=(1, ["k"], [1], [1]), store_get_into_rows=(1, ["k"], [[1]], [[1]]),
     store_get_ranges=(1, [1], [["k"]], [[[1]]], [[[1]]], [[[1]]]), store_get=(1, "k"), store_get_batch=(1, ["k"]),
     store_get_buffers=(1, ["k"]), store_exist=(1, ["k"]), store_size=(1, ["k"]), store_replicas=(1, ["k"], native.Replica), store_remove=(1, ["k"], False),
-    store_remove_regex=(1, "k", False), store_remove_all=(1, False), store_get_session_start=(1, ["k"]),
+    store_clear_replicas=(1, ["k"], ""), store_remove_regex=(1, "k", False), store_remove_all=(1, False), store_get_session_start=(1, ["k"]),
     store_get_session_ranges=(1, ["k"], [[1]], [[1]], [[1]]), store_get_session_end=(1, ["k"]),
     store_put_session_start=(1, ["k"], [1], HOW), store_put_session_ranges=(1, ["k"], [[1]], [[1]], [[1]]),
     store_put_session_end=(1, ["k"]), store_put_session_revoke=(1, ["k"]), store_control=(1, "m", "{}"),
@@ -75,7 +75,7 @@ fork(child)
 assert native.loaded() and native.store_exist(1, ["k"]) == [0]  # the parent works on
 print("parent")
 """
-    ).split() == ["refused", "53", "parent"]
+    ).split() == ["refused", "54", "parent"]
 
 
 def test_what_destructors_call_is_silent(script: Callable[..., str]) -> None:

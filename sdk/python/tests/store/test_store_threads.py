@@ -2,8 +2,12 @@
 
 import asyncio
 import os
+import signal
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from memory import Memory
@@ -11,6 +15,8 @@ from processes import Master
 
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.store import MooncakeDistributedStore, bind_to_numa_node
+
+LONGEST_CALL_S = 120
 
 
 def test_a_counting_thread_goes_on_during_a_large_get(pool: Master, make_store) -> None:
@@ -26,6 +32,8 @@ def test_a_counting_thread_goes_on_during_a_large_get(pool: Master, make_store) 
     thread = threading.Thread(target=count)
     thread.start()
     try:
+        while not counted[0]:
+            pass
         during = 0
         for _ in range(5):
             before = counted[0]
@@ -36,6 +44,67 @@ def test_a_counting_thread_goes_on_during_a_large_get(pool: Master, make_store) 
         thread.join()
     # With the GIL held it would count while this thread is between two calls only: a few hundred times each.
     assert during > 20_000, during
+
+
+class Asked(NamedTuple):
+    """What a call is made with."""
+
+    at: int
+    master: str
+
+
+BLOCKED: dict[str, Callable[[MooncakeDistributedStore, Asked], Any]] = {
+    "is_exist": lambda s, _: s.is_exist("k"),
+    "batch_is_exist": lambda s, _: s.batch_is_exist(["k", "l"]),
+    "get_size": lambda s, _: s.get_size("k"),
+    "batch_get_replica_desc": lambda s, _: s.batch_get_replica_desc(["k", "l"]),
+    "batch_replica_clear": lambda s, _: s.batch_replica_clear(["l"]),
+    "put": lambda s, _: s.put("new", b"x"),
+    "put_batch": lambda s, _: s.put_batch(["new", "newer"], [b"x", b"y"]),
+    "batch_put_from": lambda s, a: s.batch_put_from(["new", "newer"], [a.at, a.at], [8, 8]),
+    "get": lambda s, _: s.get("k"),
+    "get_batch": lambda s, _: s.get_batch(["k", "l"]),
+    "batch_get_buffer": lambda s, _: s.batch_get_buffer(["k", "l"]),
+    "batch_get_into": lambda s, a: s.batch_get_into(["k", "l"], [a.at, a.at], [8, 8]),
+    "batch_put_session_start": lambda s, _: s.batch_put_session_start(["new"], [8]),
+    "remove": lambda s, _: s.remove("l"),
+    "batch_remove": lambda s, _: s.batch_remove(["l"]),
+    "remove_by_regex": lambda s, _: s.remove_by_regex("^l$"),
+    "health_check": lambda s, _: s.health_check(),
+    "query_task": lambda s, _: s.query_task((1, 2)),
+    "close": lambda s, _: s.close(),
+    "setup": lambda s, a: MooncakeDistributedStore().setup(
+        "127.0.0.1", "P2PHANDSHAKE", 0, 0, "tcp", "", a.master, max_wait_time=0
+    ),
+    "the end of a store": lambda s, _: s.__del__(),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_another_thread_runs_while_the_master_is_frozen(pool: Master, make_store, name: str) -> None:
+    # Memory of its own: the end of such a store asks the master.
+    store = make_store(pool, 16 << 20)
+    memory = Memory(1 << 16).register(store)
+    assert store.put_batch(["k", "l"], [b"k" * 8, b"l" * 8]) == 0
+    begun, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        BLOCKED[name](store, Asked(memory.ptr, pool.rpc))
+        ended.set()
+
+    thread = threading.Thread(target=call)
+    pool.process.freeze()
+    try:
+        thread.start()
+        begun.wait()
+        for _ in range(1000):
+            time.sleep(0)  # gives the lock of the interpreter away, where there is one
+        assert not ended.is_set(), "the call kept this thread from running"
+    finally:
+        pool.process.signal(signal.SIGCONT)
+        thread.join(LONGEST_CALL_S)
+    assert ended.is_set()
 
 
 def test_setup_lets_other_threads_run() -> None:

@@ -307,6 +307,14 @@ void mck_store_remove(mck_handle s, mck_texts keys, int32_t force, int64_t *resu
   end();
 }
 
+void mck_store_clear_replicas(mck_handle s, mck_texts keys, const char *segment, uint64_t len, int64_t *results) {
+  begin("store_clear_replicas", s);
+  add_texts("keys", keys);
+  add_text("segment", segment, len);
+  for (uint64_t i = 0; i < keys.n; i++) results[i] = (int64_t)(i % 2);
+  end();
+}
+
 int64_t mck_store_remove_regex(mck_handle s, const char *expr, uint64_t len, int32_t force) {
   RECORDED("store_remove_regex", s, add_text("expr", expr, len); add(" force=%d", force));
   return 3;
