@@ -204,10 +204,14 @@ func TestAWalkWhileObjectsComeAndGo(t *testing.T) {
 				r.put(key, Settings{}, 0)
 			}
 		}
-		change(rapid.IntRange(0, 2*walkPiece).Draw(t, "before"))
+		for _, key := range keys {
+			r.put(key, Settings{}, 0)
+			there[key], ever[key] = true, true
+		}
+		change(rapid.IntRange(0, walkPiece).Draw(t, "before"))
 		for key, is := range there {
-			if stable[key], ever[key] = is, is; !is {
-				delete(stable, key)
+			if is {
+				stable[key] = true
 			}
 		}
 		visits := map[string]int{}
