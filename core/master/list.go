@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,8 +20,9 @@ import (
 // maxList is the most keys that one ListKeys returns.
 const maxList = 1 << 16
 
-// ListKeys returns up to limit keys after a key, sorted; more than 65536 come in several
-// calls. It looks at every key there is.
+// ListKeys returns up to limit keys after a key, sorted and each once; more than 65536 come in several
+// calls. It looks at every key there is, a few hundred at a time, so that no other call waits for all of it. A key that is readable
+// all the while is there; one that comes, goes or is put anew meanwhile may be there.
 func (s *Service) ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error) {
 	return s.list(ctx, "master: list keys", caller, expr, after, limit)
 }
@@ -39,7 +41,7 @@ func (s *Service) list(ctx context.Context, op string, caller model.Caller, expr
 			return nil, err
 		}
 	}
-	first := smallest{limit: min(limit, maxList)}
+	first := smallest{limit: min(limit, maxList), have: map[model.Key]struct{}{}}
 	var names []string
 	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		if err := ctx.Err(); err != nil {
@@ -65,26 +67,33 @@ func (s *Service) WalkKeys(yield func(model.Key) bool) {
 	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		names, at = s.table.Keys(at, false, names[:0])
 		for _, name := range names {
-			if k, ok := c.key(name); ok && !yield(k) {
+			if k, ok := c.key(name); ok && !yield(strings.Clone(k)) {
 				return
 			}
 		}
 	}
 }
 
-// smallest keeps the smallest keys it was offered.
+// smallest keeps the smallest keys it was offered, each once.
 type smallest struct {
 	limit int
 	keys  maxHeap
+	have  map[model.Key]struct{}
 }
 
 func (s *smallest) wants(k model.Key) bool { return len(s.keys) < s.limit || k < s.keys[0] }
 
 func (s *smallest) offer(k model.Key) {
+	if _, again := s.have[k]; again {
+		return
+	}
+	k = strings.Clone(k)
+	s.have[k] = struct{}{}
 	if len(s.keys) < s.limit {
 		heap.Push(&s.keys, k)
 		return
 	}
+	delete(s.have, s.keys[0])
 	s.keys[0] = k
 	heap.Fix(&s.keys, 0)
 }

@@ -108,13 +108,15 @@ type Master interface {
 	// ReplicaIsNotReady for an unfinished put (also with force), ObjectHasReplicationTask.
 	Remove(ctx context.Context, caller model.Caller, keys []model.Key, force bool) ([]error, error)
 	// RemoveByRegex deletes what matches (RE2 syntax, unanchored) and may be removed, and
-	// returns how many. InvalidParams for a malformed expression.
+	// returns how many. It walks through all keys in pieces, for which no other call waits: what is put meanwhile may be
+	// removed or stay. InvalidParams for a malformed expression.
 	RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error)
 	// RemoveAll deletes everything of a tenant, or of model.AllTenants, that may be
 	// removed and returns how many.
 	RemoveAll(ctx context.Context, caller model.Caller, force bool) (int, error)
 	// ListKeys returns up to limit keys greater than after in byte order, sorted, that
-	// contain a match of expr ("" for all).
+	// contain a match of expr ("" for all), each once. A key that is readable all the while is there; one that comes, goes
+	// or is put anew meanwhile may be.
 	ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error)
 	// ClearReplicas takes away the copies on a segment, or with "" the whole object, of
 	// those keys that owner put and no client is reading, and returns those keys.

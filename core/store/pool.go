@@ -72,7 +72,8 @@ type Pool interface {
 	// unless force; ReplicaIsNotReady while it is being put.
 	BatchRemove(ctx context.Context, keys []model.Key, force bool) []error
 	// RemoveByRegex removes the objects whose keys match (RE2 syntax, unanchored; "" for all) and that
-	// may be removed, and returns their number. InvalidParams for a malformed expression.
+	// may be removed, and returns their number. An object that is put meanwhile may be removed or stay. InvalidParams for a
+	// malformed expression.
 	RemoveByRegex(ctx context.Context, expr string, force bool) (int, error)
 	// ClearReplicas removes the replicas on a segment, or with "" whole objects, of those keys that
 	// this client put and no client is reading, and returns those keys.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/scaling"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
 )
 
@@ -76,6 +77,28 @@ func TestNoGarbage(t *testing.T) {
 			into := fresh(m)
 			require.Zero(t, testing.AllocsPerRun(100, func() { require.NoError(t, c.Decode(b, into)) }), "%T", m)
 		}
+	}
+}
+
+// BenchmarkScaling is what the codec costs on all processors at once, where all threads share the places of replicas.
+func BenchmarkScaling(b *testing.B) {
+	c := Codec{Places: &Places{}}
+	for _, m := range messages() {
+		b.Run(string(m.ProtoReflect().Descriptor().Name()), func(b *testing.B) {
+			scaling.Run(b, func(more func() bool) error {
+				into, out := fresh(m), []byte(nil)
+				for more() {
+					var err error
+					if out, err = c.Append(out[:0], m); err != nil {
+						return err
+					}
+					if err = c.Decode(out, into); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
 	}
 }
 

@@ -28,11 +28,19 @@ type Master interface {
 	PutEnd(ctx context.Context, caller model.Caller, items []model.EndItem, into []error) ([]error, error)
 }
 
+// Walker is what a load asks of a master that walks through all of its keys.
+type Walker interface {
+	ListKeys(ctx context.Context, caller model.Caller, expr string, after model.Key, limit int) ([]model.Key, error)
+	RemoveByRegex(ctx context.Context, caller model.Caller, expr string, force bool) (int, error)
+}
+
 // Options says what to do.
 type Options struct {
 	// Fill is called directly to write the keys, Load as clients reach the master, over the
 	// network. They are the same master, which runs in this process.
 	Fill, Load Master
+	// Walk, where set, is called by one more client all the while with expressions that match nothing.
+	Walk Walker
 	// Client is the client that calls. Default a new one, which masters refuse where clients have identities.
 	Client model.ClientID
 	// Keys is how many keys the pool has space for, at least 1000.

@@ -69,7 +69,7 @@ func TestRunFillsAndEvicts(t *testing.T) {
 	n := keys(t)
 	var steps []string
 	r, err := masterload.Run(t.Context(), masterload.Options{
-		Fill: s, Load: s, Keys: n, Clients: 2, Batch: 64, Time: 200 * time.Millisecond, Step: func(text string) { steps = append(steps, text) },
+		Fill: s, Load: s, Walk: s, Keys: n, Clients: 2, Batch: 64, Time: 200 * time.Millisecond, Step: func(text string) { steps = append(steps, text) },
 	})
 	require.NoError(t, err)
 	assert.Len(t, steps, 3)
@@ -77,7 +77,7 @@ func TestRunFillsAndEvicts(t *testing.T) {
 	assert.Positive(t, r.BytesPerKey)
 	assert.Positive(t, r.FillKeysPerSecond)
 	assert.Positive(t, r.AllocatedPerKey)
-	require.Len(t, r.Calls, 3)
+	require.Len(t, r.Calls, 5)
 	for _, c := range r.Calls {
 		assert.Positive(t, c.Count, c.Name)
 		assert.LessOrEqual(t, c.P50, c.P999)

@@ -2,12 +2,14 @@ package masterload
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/errs"
 )
 
 // loader is one client of the load.
@@ -23,6 +25,7 @@ type loader struct {
 // run loads the full master: each client looks up a prompt, reads it, and writes new
 // pages, for which others must go.
 func (l *load) run(ctx context.Context, r *Report) error {
+	stop := l.walk(ctx)
 	loaders := make([]*loader, l.Clients)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -37,6 +40,8 @@ func (l *load) run(ctx context.Context, r *Report) error {
 			}
 		}
 	})
+	walks, failed := stop()
+	err = errors.Join(err, failed)
 	runtime.ReadMemStats(&after)
 	put, get, look := measure.NewHistogram(), measure.NewHistogram(), measure.NewHistogram()
 	keys := 0
@@ -52,8 +57,46 @@ func (l *load) run(ctx context.Context, r *Report) error {
 	}
 	r.GCPause = time.Duration(after.PauseTotalNs - before.PauseTotalNs)
 	r.Collections = int(after.NumGC - before.NumGC)
-	r.Calls = []Call{call("Exist", look), call("GetReplicas", get), call("PutStart, PutEnd", put)}
+	r.Calls = append([]Call{call("Exist", look), call("GetReplicas", get), call("PutStart, PutEnd", put)}, walks...)
 	return err
+}
+
+// walk has a client list and remove keys that are not there, which takes a walk through the table each, until stop is called, where
+// that is asked for. stop returns how long these calls took.
+func (l *load) walk(ctx context.Context) (stop func() ([]Call, error)) {
+	if l.Walk == nil {
+		return func() ([]Call, error) { return nil, nil }
+	}
+	const nothing = "^no such key$"
+	ctx, cancel := context.WithCancel(ctx)
+	caller := model.Caller{Client: l.client}
+	list, remove := measure.NewHistogram(), measure.NewHistogram()
+	done := make(chan error, 1)
+	go func() {
+		for {
+			t0 := time.Now()
+			if _, err := l.Walk.ListKeys(ctx, caller, nothing, "", 1); err != nil {
+				done <- err
+				return
+			}
+			record(list, t0)
+			t0 = time.Now()
+			if _, err := l.Walk.RemoveByRegex(ctx, caller, nothing, false); err != nil {
+				done <- err
+				return
+			}
+			record(remove, t0)
+		}
+	}()
+	return func() ([]Call, error) {
+		ended := ctx.Err() != nil
+		cancel()
+		err := <-done
+		if ended || errs.Is(err, errs.RPCTimeout) || errors.Is(err, context.Canceled) {
+			err = nil // It ended because the load did.
+		}
+		return []Call{call("ListKeys, all", list), call("RemoveByRegex, all", remove)}, err
+	}
 }
 
 // round is one prompt: a lookup of a batch, a read of it, and a batch of new pages.

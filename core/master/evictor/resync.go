@@ -3,6 +3,7 @@ package evictor
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/objects"
@@ -103,6 +104,7 @@ func (e *Evictor) sendMeanwhile(ctx context.Context, p evict.Policy) error {
 // giveWay lets the evictions go first that wait for the turn.
 func (e *Evictor) giveWay(ctx context.Context) error {
 	e.unlock()
+	runtime.Gosched()
 	e.turn <- struct{}{} // Whoever has the turn gives it back soon, and the caller counts on having it.
 	return ctx.Err()
 }

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/mooncake-go/mooncake/core/internal/testkit/scaling"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -71,6 +74,69 @@ func benchTable(b *testing.B, n int) {
 	})
 }
 
+// BenchmarkScaling is what calls on all processors cost at once, each on keys of its own, with a thread that hands events on.
+func BenchmarkScaling(b *testing.B) {
+	const n = 1 << 17
+	r := newRig(b)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = "a page of a conversation, " + strconv.Itoa(i)
+		r.put(keys[i], Settings{}, 0)
+	}
+	var events DrainBuffer
+	var mu sync.Mutex // of events
+	drain := func() {
+		if mu.TryLock() {
+			r.Drain(&events)
+			mu.Unlock()
+		}
+	}
+	drain()
+	var next atomic.Uint32
+	each := func(do func(key string) Outcome) func(more func() bool) error {
+		return func(more func() bool) error {
+			for i := int(next.Add(1)) * (n / 64); more(); i++ {
+				if out := do(keys[i%n]); out != Done {
+					return fmt.Errorf("%s: outcome %d", keys[i%n], out)
+				}
+				if i%256 == 0 {
+					drain()
+				}
+			}
+			return nil
+		}
+	}
+	b.Run("exist", func(b *testing.B) {
+		scaling.Run(b, each(func(key string) Outcome {
+			if _, ok := r.Exist(key, Grant{Probe: second}); !ok {
+				return Missing
+			}
+			return Done
+		}))
+	})
+	b.Run("read", func(b *testing.B) {
+		scaling.Run(b, each(func(key string) Outcome {
+			var buf [1]model.Replica
+			_, _, _, out := r.Read(key, Grant{Lease: 1, Rank: true}, buf[:0])
+			return out
+		}))
+	})
+	b.Run("turnover", func(b *testing.B) {
+		scaling.Run(b, each(func(key string) Outcome { // Another thread may be at the same key.
+			var bin Bin
+			r.Remove(key, 2*second, true, &bin)
+			if _, out := r.Put(&NewObject{Key: key, Size: 8, Client: r.client, Copies: r.at(8, 0)}, 1, patience, nil, &bin); out != Done {
+				if out == Exists {
+					out = Done
+				}
+				return out
+			}
+			r.Finish(key, 0, r.client, model.Checksum{}, 1, 0)
+			return Done
+		}))
+	})
+}
+
 // BenchmarkMemory is what objects take of the heap that lie in memory, on a storage tier, or both, without the key and what the
 // index takes.
 func BenchmarkMemory(b *testing.B) {
@@ -100,7 +166,11 @@ func BenchmarkMemory(b *testing.B) {
 				}
 				r.Drain(&events)
 				r.Shrink(&events)
-				b.ReportMetric(float64(heap()-before)/n, "B/object")
+				stored := 0 // The table has copies.
+				for _, key := range keys {
+					stored += len(key)
+				}
+				b.ReportMetric(float64(heap()-before-uint64(stored))/n, "B/object")
 				runtime.KeepAlive(keys)
 				runtime.KeepAlive(r.Table)
 			}

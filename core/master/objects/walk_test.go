@@ -175,3 +175,57 @@ func TestRanksAreSorted(t *testing.T) {
 		}
 	})
 }
+
+// A walk visits a key once that is readable from its first step to its last, whatever comes and goes meanwhile. Any other key that it
+// visits was readable in some step.
+func TestAWalkWhileObjectsComeAndGo(t *testing.T) {
+	r := newRig(t)
+	var keys []string
+	for i := 0; len(keys) < 2*walkPiece; i++ { // in one shard, where steps meet
+		if key := strconv.Itoa(i); r.Print(key)%Shards == 5 {
+			keys = append(keys, key)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		for _, key := range keys {
+			r.Remove(key, second, true, &Bin{})
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		there, ever, stable := map[string]bool{}, map[string]bool{}, map[string]bool{}
+		change := func(n int) {
+			for range n {
+				key := keys[rng.IntN(len(keys))]
+				delete(stable, key)
+				if there[key] = !there[key]; !there[key] {
+					require.Equal(t, Done, r.Remove(key, second, true, &Bin{}))
+					continue
+				}
+				ever[key] = true
+				r.put(key, Settings{}, 0)
+			}
+		}
+		for _, key := range keys {
+			r.put(key, Settings{}, 0)
+			there[key], ever[key] = true, true
+		}
+		change(rapid.IntRange(0, walkPiece).Draw(t, "before"))
+		for key, is := range there {
+			if is {
+				stable[key] = true
+			}
+		}
+		visits := map[string]int{}
+		for at, more := Cursor(0), true; more; more = at != 0 {
+			var got []string
+			got, at = r.Keys(at, false, nil)
+			for _, key := range got {
+				require.True(t, ever[key], "%s was never readable", key)
+				visits[key]++
+			}
+			change(rapid.IntRange(0, walkPiece).Draw(t, "between"))
+		}
+		for key := range stable {
+			require.Equal(t, 1, visits[key], key)
+		}
+	})
+}

@@ -27,6 +27,7 @@ import (
 func (e verbs) masterCmd() *cobra.Command {
 	var format output.Format
 	var policy, mode string
+	var walks bool
 	var o masterload.Options
 	cmd := &cobra.Command{
 		Use:   "master",
@@ -48,7 +49,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 			ctx, stop := command.UntilInterrupted(cmd.Context())
 			defer stop()
 			o.Step = e.step
-			r, err := e.loadMaster(ctx, policy, mode, o)
+			r, err := e.loadMaster(ctx, policy, mode, walks, o)
 			if err != nil {
 				return fmt.Errorf("bench master: %w", err)
 			}
@@ -62,6 +63,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 	f.IntVar(&o.Batch, "batch", 128, "keys of one call")
 	f.DurationVar(&o.Time, "time", 0, "how long the load lasts (default 20s)")
 	f.StringVar(&policy, "policy", "", "eviction policy: the name of an evict plugin (default the master's)")
+	f.BoolVar(&walks, "walks", false, "have one more client list keys, and remove keys by an expression, all the while, without a match")
 	f.StringVar(&mode, "security", "off", modeUsage)
 	output.Flag(f, &format, "", output.Text, output.JSON)
 	cmd.AddCommand(e.callsCmd())
@@ -69,7 +71,7 @@ Ten million keys take about 3 GiB of memory and a minute.`,
 }
 
 // loadMaster fills and loads a master in this process.
-func (e verbs) loadMaster(ctx context.Context, policy, mode string, o masterload.Options) (r masterload.Report, err error) {
+func (e verbs) loadMaster(ctx context.Context, policy, mode string, walks bool, o masterload.Options) (r masterload.Report, err error) {
 	defer memory.Pace()() // as the master's own process does
 	err = e.withCertificates(mode, func(own *cluster.Certificates) error {
 		m, err := e.startMaster(ctx, own, func(c *config.Master) {
@@ -88,6 +90,9 @@ func (e verbs) loadMaster(ctx context.Context, policy, mode string, o masterload
 		}
 		defer c.Close() //nolint:errcheck // Its calls have ended.
 		o.Fill, o.Load, o.Client = m.Service, c, id
+		if walks {
+			o.Walk = c
+		}
 		r, err = masterload.Run(ctx, o)
 		return err
 	})
