@@ -28,7 +28,8 @@ const (
 	figuresFile   = "../../docs/bench/instructions.txt"
 	// slack is the share by which a count may exceed its figure.
 	slack = 0.05
-	// tries is how often a row above its bound is counted. What disturbs a count adds to it, so the least is right.
+	// tries is how often a row above its bound is counted. Now and then the allocator takes a new span, which adds to a
+	// count, so the least is right.
 	tries = 3
 )
 

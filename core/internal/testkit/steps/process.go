@@ -48,8 +48,8 @@ func Start(cmd *exec.Cmd, limit time.Duration) (*Process, error) {
 		return nil, errors.Join(err, in.Close(), requests.Close())
 	}
 	cmd.ExtraFiles = []*os.File{in, out}
-	// Requests of the scheduler for a preemption are signals, which would count.
-	cmd.Env = append(cmd.Environ(), "GODEBUG=asyncpreemptoff=1", "GOGC=off")
+	// Signals that preempt a goroutine would count, and the records that the profile of the heap takes now and then.
+	cmd.Env = append(cmd.Environ(), "GODEBUG=asyncpreemptoff=1,memprofilerate=0", "GOGC=off")
 	err = cmd.Start()
 	err = errors.Join(err, in.Close(), out.Close())
 	if err != nil {
