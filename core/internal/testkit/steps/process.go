@@ -136,7 +136,7 @@ func (p *Process) try(row byte) (n int, err error) {
 
 // watch interrupts a call that makes no step for a while.
 func (p *Process) watch(done <-chan struct{}) {
-	const while = time.Second / 2
+	const while = time.Second / 4
 	tick := time.NewTicker(while)
 	defer tick.Stop()
 	for last := int64(-1); ; {
