@@ -238,6 +238,7 @@ func (p *Process) step() (n int, err error) {
 		case pc == p.hello.Mark:
 			begun = true
 		case pc == last: // A string instruction traps at each repetition.
+		case pc>>40 != p.hello.Mark>>40: // The kernel's code to read clocks loops for longer, the longer ago it read them.
 		default:
 			n++
 		}
