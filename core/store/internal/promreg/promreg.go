@@ -3,6 +3,9 @@ package promreg
 
 import (
 	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,3 +66,31 @@ func (r *Registry) Gauge(name, help string, f func() float64) {
 
 // Observe adds the time since t0, in microseconds.
 func Observe(o prometheus.Observer, t0 time.Time) { o.Observe(float64(time.Since(t0).Microseconds())) }
+
+// Labelled keeps the metrics T of each value of a label. Finding them again costs a fifth of WithLabelValues. There have to be
+// few values. Its methods may run concurrently.
+type Labelled[T any] struct {
+	make func(value string) T
+	mu   sync.Mutex // held to add to all
+	all  atomic.Pointer[map[string]T]
+}
+
+// NewLabelled returns a Labelled without values. make returns the metrics of a new one.
+func NewLabelled[T any](make func(value string) T) *Labelled[T] {
+	l := &Labelled[T]{make: make}
+	l.all.Store(&map[string]T{})
+	return l
+}
+
+// Of returns the metrics of a value.
+func (l *Labelled[T]) Of(value string) T {
+	if m, ok := (*l.all.Load())[value]; ok {
+		return m
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := maps.Clone(*l.all.Load())
+	all[value] = l.make(value)
+	l.all.Store(&all)
+	return all[value]
+}

@@ -72,24 +72,28 @@ func ShowCache(to prometheus.Registerer, h *hotcache.Cache) {
 }
 
 // Operations counts reads or writes by the name of the operation.
-type Operations struct {
-	count, bytes *prometheus.CounterVec
-	latency      *prometheus.HistogramVec
+type Operations struct{ by *promreg.Labelled[operation] }
+
+type operation struct {
+	count, bytes prometheus.Counter
+	latency      prometheus.Observer
 }
 
 func operations(r *promreg.Registry, kind string) Operations {
 	label, name := []string{"op_name"}, "mooncake_transfer_"+kind+"_operation_"
-	return Operations{
-		count: promreg.Add(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + "count", Help: "Operations that " + kind + "."}, label)),
-		bytes: promreg.Add(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + "bytes", Help: "Bytes of operations that " + kind + "."}, label)),
-		latency: promreg.Add(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name + "latency", Help: "Time of operations that " + kind + ", in microseconds.",
-			Buckets: promreg.Buckets}, label)),
-	}
+	count := promreg.Add(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + "count", Help: "Operations that " + kind + "."}, label))
+	bytes := promreg.Add(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name + "bytes", Help: "Bytes of operations that " + kind + "."}, label))
+	latency := promreg.Add(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name + "latency", Help: "Time of operations that " + kind + ", in microseconds.",
+		Buckets: promreg.Buckets}, label))
+	return Operations{promreg.NewLabelled(func(op string) operation {
+		return operation{count.WithLabelValues(op), bytes.WithLabelValues(op), latency.WithLabelValues(op)}
+	})}
 }
 
 // Done records an operation that began at t0.
 func (o Operations) Done(op string, bytes uint64, t0 time.Time) {
-	o.count.WithLabelValues(op).Inc()
-	o.bytes.WithLabelValues(op).Add(float64(bytes))
-	promreg.Observe(o.latency.WithLabelValues(op), t0)
+	m := o.by.Of(op)
+	m.count.Inc()
+	m.bytes.Add(float64(bytes))
+	promreg.Observe(m.latency, t0)
 }
