@@ -2,7 +2,7 @@ package busypoll
 
 import (
 	"io"
-	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,23 +56,27 @@ func TestABulkReadTakesMuchAtOnce(t *testing.T) {
 	r, err := NewReader(c, 0)
 	require.NoError(t, err)
 	const size, piece = 1 << 20, 16 << 10
-	sent := make(chan error, 1)
+	var reads atomic.Int64
+	ended := make(chan error)
 	go func() {
 		var err error
-		for at := 0; at < size && err == nil; at += piece {
-			_, err = there.Write(make([]byte, piece))
+		for b := make([]byte, size); len(b) > 0 && err == nil; {
+			var n int
+			n, err = r.Read(b)
+			b = b[n:]
+			reads.Add(1)
 		}
-		sent <- err
+		ended <- err
 	}()
-	b, reads := make([]byte, size), 0
-	for at := 0; at < size-most; reads++ {
-		n, err := r.Read(b[at:])
-		require.NoError(t, err)
-		at += n
+	for mark := range int64(size / bulkMark) {
+		until(t, func() bool { return dozing.Load() == 1 && reads.Load() == mark })
+		for range bulkMark / piece {
+			_, err := there.Write(make([]byte, piece))
+			require.NoError(t, err)
+		}
 	}
-	require.NoError(t, <-sent)
-	// A read that finds bytes takes them, and the next one waits for bulkMark; a full window ends a wait as well.
-	require.LessOrEqual(t, reads, 3*size/bulkMark)
+	require.NoError(t, <-ended)
+	require.EqualValues(t, size/bulkMark, reads.Load())
 }
 
 // TestSmallReadsAfterBulkWakeAtOnce: what a bulk read waited for does not hold up what follows it, neither a
@@ -147,7 +151,7 @@ func TestFewDoze(t *testing.T) {
 	until(t, func() bool { return dozing.Load() == 1 })
 	go read(second)
 	until(t, func() bool { return watched(second) })
-	for _, peer := range []net.Conn{secondPeer, firstPeer} {
+	for _, peer := range []*Conn{secondPeer, firstPeer} {
 		_, err := peer.Write([]byte("answer"))
 		require.NoError(t, err)
 		require.NoError(t, <-got)
