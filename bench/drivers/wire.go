@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// WireBytes is the largest object whose messages Wire sends.
+const WireBytes = 1 << 20
+
 // Wire sends the messages of a put or get between three processes and does nothing else: no look-up, no
 // copy, no checksum; sockets block, and each connection has a thread at both ends. What puts and gets take beyond that is
 // their own. peer is the command of a process that runs WirePeer, up to where that goes onward.
@@ -68,6 +71,9 @@ type trip struct {
 	onward      *trip
 }
 
+// leastMessage is memory for any message but that with the object, and for what comes before the object.
+const leastMessage = 4096
+
 // wireHead is the size of the header of a request: its own length, that of the answer, and both for the trip onward.
 const wireHead = 16
 
@@ -91,7 +97,7 @@ func tripOf(b []byte) (t trip, err error) {
 		t.onward = &trip{ask: o, answer: at(12)}
 	}
 	for o := &t; o != nil; o = o.onward {
-		if o.ask < wireHead || o.ask > 2*AreaBytes || o.answer < 1 || o.answer > 2*AreaBytes {
+		if o.ask < wireHead || o.ask > 2*WireBytes || o.answer < 1 || o.answer > 2*WireBytes {
 			return t, errTrip
 		}
 	}
@@ -116,13 +122,13 @@ func (w *wireWorker) do(ctx context.Context, j Job) (a Answer, err error) {
 	if j.Do != Put && j.Do != Get {
 		return a, unknown(j)
 	}
-	if j.Count > 1 {
-		return a, errors.New("the messages of batches are not known here")
+	if j.Count > 1 || j.Size > WireBytes {
+		return a, fmt.Errorf("the messages of %d objects of %d bytes are not known here, only those of one of %d bytes at most", j.Count, j.Size, WireBytes)
 	}
 	before, node, after := tripsOf(j.Do, j.Size)
 	threads := make([]thread, j.Threads)
 	for t := range threads {
-		mem, err := w.area.of(t, Job{Size: j.Size + 4096, Count: 1})
+		mem, err := w.area.of(t, Job{Size: j.Size + leastMessage})
 		if err != nil {
 			return a, err
 		}
@@ -131,7 +137,7 @@ func (w *wireWorker) do(ctx context.Context, j Job) (a Answer, err error) {
 		if err != nil {
 			return a, err
 		}
-		defer m.close()
+		defer m.close() // After all threads.
 		n, err := dialWire(ctx, w.node)
 		if err != nil {
 			return a, err
@@ -269,7 +275,7 @@ func answerWire(ctx context.Context, conn net.Conn, onward string) error {
 		}
 		defer next.close()
 	}
-	mem := make([]byte, 4096)
+	mem := make([]byte, leastMessage)
 	for {
 		n, err := w.least(mem, wireHead)
 		if err != nil {
