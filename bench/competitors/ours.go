@@ -130,6 +130,14 @@ func (s *Scope) OursMasterClient(ctx context.Context, m *Master, cpu int) (*Driv
 	return s.member(ctx, m, 0, "client of the master", cpu, nil, s.env.Self, "driver", "master", "--master", m.Address)
 }
 
+// WireName names bare TCP round trips in results.
+const WireName = "bare TCP"
+
+// Wire starts processes that only send the messages of puts and gets, the limit of what those take over TCP.
+func (s *Scope) Wire(ctx context.Context) (*Driver, error) {
+	return s.driver(ctx, WireName, -1, nil, s.env.Self, "driver", "wire")
+}
+
 // Memory starts a process that copies memory, the limit of what stays within a machine.
 func (s *Scope) Memory(ctx context.Context) (*Driver, error) {
 	return s.driver(ctx, "memcpy", -1, nil, s.env.Self, "driver", "memory")

@@ -27,6 +27,8 @@ func tcp(ctx context.Context, b *bench) error {
 	f.redis = joining(competitors.RedisName, "", redis, err).prepare(ctx, drivers.Job{Sets: keyValueSets()})
 	memcached, err := b.Memcached(ctx)
 	f.memcached = joining(competitors.MemcachedName, "", memcached, err).prepare(ctx, drivers.Job{Sets: keyValueSets()})
+	wire, err := b.Wire(ctx)
+	f.wire = joining(competitors.WireName, competitors.TCP, wire, err)
 	if f.iperf, err = b.Iperf(); err != nil {
 		f.noIperf = err.Error()
 	}
@@ -44,9 +46,9 @@ func tcp(ctx context.Context, b *bench) error {
 
 // tcpField is who takes part.
 type tcpField struct {
-	inGo, inPython, upstream, redis, memcached member
-	iperf                                      *iperf3.Server
-	noIperf                                    string
+	inGo, inPython, upstream, redis, memcached, wire member
+	iperf                                            *iperf3.Server
+	noIperf                                          string
 }
 
 // oursOverTCP starts a pool of ours and two clients of it, with shared memory switched off.
@@ -100,6 +102,10 @@ func (b *bench) compareTCP(ctx context.Context, f tcpField, j drivers.Job, s sha
 		}
 		pairs = append(pairs, pair{work: what + ", Go", ours: competitors.OursName, peer: competitors.IperfName, goal: goal})
 	}
+	if s.count == 1 && s.size <= drivers.WireBytes {
+		contenders = append(contenders, f.wire.moves(j))
+		pairs = append(pairs, pair{work: what + ", Go", ours: competitors.OursName, peer: competitors.WireName, goal: wireGoal(s)})
+	}
 	if s.count == 1 && keyValueSizes[s.size] {
 		contenders = append(contenders, f.redis.moves(j), f.memcached.moves(j))
 		for _, peer := range []string{competitors.RedisName, competitors.MemcachedName} {
@@ -121,6 +127,14 @@ func upstreamGoal(s shape, threads int) float64 {
 		return 5
 	case s.count > 1:
 		return 1.5
+	}
+	return 0
+}
+
+// wireGoal is 1 / 1.5: how much of what the bare round trips move an object of 64 KiB should. Above, iperf3 is the limit.
+func wireGoal(s shape) float64 {
+	if s.size == 64<<10 {
+		return 1 / 1.5
 	}
 	return 0
 }

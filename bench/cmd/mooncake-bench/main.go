@@ -96,10 +96,10 @@ func program(name, short, path string, fixed ...string) *cobra.Command {
 
 // driverProcess makes the verb of the processes that verb peers starts.
 func driverProcess() *cobra.Command {
-	var master string
+	var master, onward string
 	var segment int
 	cmd := &cobra.Command{
-		Use: "driver store|master|memory", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "driver store|master|memory|wire|wire-peer", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch args[0] {
 			case "store":
@@ -108,11 +108,16 @@ func driverProcess() *cobra.Command {
 				return drivers.Master(cmd.Context(), master, os.Stdin, os.Stdout)
 			case "memory":
 				return drivers.Memory(cmd.Context(), os.Stdin, os.Stdout)
+			case "wire":
+				return drivers.Wire(cmd.Context(), []string{os.Args[0], "driver", "wire-peer", "--onward"}, os.Stdin, os.Stdout)
+			case "wire-peer":
+				return drivers.WirePeer(cmd.Context(), onward, os.Stdin, os.Stdout)
 			}
 			return fmt.Errorf("there is no driver %q", args[0])
 		},
 	}
 	cmd.Flags().StringVar(&master, "master", "", "address of the master, host:port")
 	cmd.Flags().IntVar(&segment, "segment", 0, "memory to contribute, in bytes")
+	cmd.Flags().StringVar(&onward, "onward", "", "address of the peer that a peer asks before it answers, host:port")
 	return cmd
 }

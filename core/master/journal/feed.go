@@ -36,9 +36,11 @@ type Feed struct {
 	mu      sync.Mutex
 	streams map[model.SegmentID]*Stream
 	first   time.Time // when the oldest record that was not sent was added; zero without one
-	hurry   bool      // a goroutine waits for the records
-	sentAt  Instant   // when the last answer was made; the next pull acknowledges it
-	round   uint64    // counts the answers
+	clock   *time.Timer
+	ticking bool    // clock is to call tick
+	hurry   bool    // a goroutine waits for the records
+	sentAt  Instant // when the last answer was made; the next pull acknowledges it
+	round   uint64  // counts the answers
 	// skipped are streams with records that an answer left out, because the node did not say that it has their ledgers.
 	skipped map[model.SegmentID]struct{}
 }
@@ -125,13 +127,40 @@ func (f *Feed) confirm(at Instant) {
 	}
 }
 
-// written notes that a stream has a first record to send.
+// written notes that a stream has a first record to send. It does not wake the pull, which a put that begins does at
+// once, and otherwise the clock does. So a put wakes it once, and not once for each of its records.
 func (f *Feed) written() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.first.IsZero() {
 		f.first = time.Now()
+		if !f.ticking {
+			f.tickIn(f.feeds.linger())
+		}
+	}
+}
+
+// tickIn starts the clock. A clock that runs is not moved, because each move may wake a thread of the scheduler. The
+// caller holds mu.
+func (f *Feed) tickIn(d time.Duration) {
+	f.ticking = true
+	if f.clock == nil {
+		f.clock = time.AfterFunc(d, f.tick)
+	} else {
+		f.clock.Reset(d)
+	}
+}
+
+// tick wakes the pull where records are due, or looks again when they are.
+func (f *Feed) tick() {
+	linger := f.feeds.linger()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wait, now := f.due(linger)
+	if f.ticking = false; now {
 		f.signal()
+	} else if wait > 0 {
+		f.tickIn(wait)
 	}
 }
 
@@ -220,18 +249,15 @@ func (f *Feed) Pull(ctx context.Context, acks []model.LedgerAck, first bool) (ba
 	defer park.Stop()
 	linger := f.feeds.linger()
 	for over := first; ; {
-		wait, due := f.due(linger)
+		f.mu.Lock()
+		_, due := f.due(linger)
+		f.mu.Unlock()
 		if due || over {
 			batches, round = f.collect(acks)
 			return batches, round, nil
 		}
-		var timer <-chan time.Time
-		if wait > 0 {
-			timer = time.After(wait)
-		}
 		select {
 		case <-f.wake:
-		case <-timer:
 		case <-park.C:
 			over = true
 		case <-f.feeds.closed:
@@ -254,10 +280,8 @@ func (f *Feed) resume(acks []model.LedgerAck) {
 	}
 }
 
-// due reports whether there is something to send now, or else in how long; 0 is not at all.
+// due reports whether there is something to send now, or else in how long; 0 is not at all. The caller holds mu.
 func (f *Feed) due(linger time.Duration) (wait time.Duration, now bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.hurry || f.first.IsZero() {
 		return 0, f.hurry
 	}

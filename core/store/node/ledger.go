@@ -296,11 +296,16 @@ func (c *cell) apply(ctx context.Context, batches []model.LedgerBatch) {
 			c.requestMount()
 		}
 	}
-	var all sync.WaitGroup
+	var others sync.WaitGroup
 	for s, a := range last {
-		all.Go(func() { c.acknowledge(ctx, s, a.log, a.seq) })
+		delete(last, s)
+		if len(last) == 0 { // As a rule the only one, whose put waits.
+			c.acknowledge(ctx, s, a.log, a.seq)
+			break
+		}
+		others.Go(func() { c.acknowledge(ctx, s, a.log, a.seq) })
 	}
-	all.Wait()
+	others.Wait()
 }
 
 // countsWrites reports whether the guard of a segment knows which bytes of upstream's writes have arrived. Those that

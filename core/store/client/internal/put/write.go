@@ -14,23 +14,26 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+// sumAtOnce is the most bytes whose checksums a put computes before it sends them, and not meanwhile.
+const sumAtOnce = 128 << 10
+
 // write moves the bytes of all items to all their replicas in parallel, and computes the checksums
 // meanwhile, unless the transfer can. One failed replica fails its item.
 func (c *Call) write(ctx context.Context, items []*Item) {
 	w := c.w
 	if w.Config.Checksum {
 		c.checksums.Reset()
-		needed := false
+		needed := uint64(0)
 		for _, it := range items {
 			if it.checksummed = w.checksummed(it); it.checksummed == nil && !it.grained() {
 				c.checksums.Add(it.fragments)
-				needed = true
+				needed += it.size
 			} else {
 				c.checksums.Add(nil)
 			}
 		}
-		if needed {
-			c.inBackground(c.compute)
+		if needed > 0 {
+			c.inBackground(needed, c.compute)
 		}
 	}
 	deadline := w.Config.WriteDeadline(time.Now())
@@ -68,9 +71,14 @@ func (c *Call) Fold(it *Item, all []uint32) {
 	}
 }
 
-// inBackground computes checksums. The caller waits for computing.
-func (c *Call) inBackground(compute func()) {
+// inBackground computes the checksums of so many bytes. The caller waits for computing. Those of few bytes it computes at
+// once: to start a goroutine, which may wake a thread, takes longer.
+func (c *Call) inBackground(bytes uint64, compute func()) {
 	c.computing.Add(1)
+	if bytes <= sumAtOnce {
+		compute()
+		return
+	}
 	go compute()
 }
 
@@ -144,7 +152,7 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 	w := c.w
 	reqs, owner := c.requests[:0], c.owner[:0]
 	c.resetGrains()
-	sum := false
+	sum := 0
 	for _, it := range items {
 		it.first, it.last = 0, 0
 		if it.Err = it.CheckReplicas(); it.Err != nil {
@@ -159,7 +167,7 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 				reqs = c.grains.Requests(reqs, transport.Write, it.fragments, r, it.deadline, fragment.Layout{Grain: grain}, checksum)
 				for k := first; k < len(reqs) && !checksum; k++ {
 					c.grains.Need(k, reqs[k].Local)
-					sum = true
+					sum += len(reqs[k].Local)
 				}
 				checksum = true
 			} else {
@@ -177,8 +185,8 @@ func (c *Call) send(ctx context.Context, items []*Item) {
 		}
 	}
 	c.requests, c.owner = reqs, owner
-	if sum {
-		c.inBackground(c.summing)
+	if sum > 0 {
+		c.inBackground(uint64(sum), c.summing)
 	}
 	c.results = w.Session.Transfer(ctx, w.Engine, reqs, c.results)
 	for i, r := range c.results {
