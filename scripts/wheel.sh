@@ -5,8 +5,8 @@
 # So that a wheel runs on other systems than this, the C compiler is zig's, which links for
 # the C library of GLIBC, the oldest that zig and Go both know, and for another processor as
 # well. auditwheel then checks that no file needs a newer one and gives the wheel its manylinux
-# tag. With a PYTHON of 3.11 or newer the wheel is for all of these, with an older one for that
-# version alone, and then for this machine's processor alone.
+# tag. With a PYTHON of 3.11 or newer the wheel is for all of these, with an older one or one
+# without the GIL for that version alone, and then for this machine's processor alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 glibc=${GLIBC:-2.17}
@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
 here=$(uname -m)
 declare -A goarch=([x86_64]=amd64 [aarch64]=arm64)
 
-if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11) or "t" in sys.abiflags)'; then
   archs=${ARCHS:-x86_64 aarch64}
 else
   archs=$here
