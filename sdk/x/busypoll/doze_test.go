@@ -15,6 +15,7 @@ func patiently(t *testing.T) {
 		t.Skip("no goroutine dozes with GOMAXPROCS 1")
 	}
 	dozes = time.Minute
+	calm.Store(0)
 	t.Cleanup(func() { dozes = dozeLimit })
 }
 
@@ -131,14 +132,13 @@ func TestADozeEnds(t *testing.T) {
 	require.Error(t, <-got)
 }
 
-// TestFewDoze: each keeps a thread, so their number is bounded. The others sleep in the watch set.
+// TestFewDoze: each keeps a thread, so their number is bounded. If there would be more, none dozes for a while, and
+// all sleep in the watch set.
 func TestFewDoze(t *testing.T) {
 	patiently(t)
 	was := beds
 	beds = 1
-	t.Cleanup(func() { beds = was })
-	first, firstPeer := adopted(t)
-	second, secondPeer := adopted(t)
+	t.Cleanup(func() { beds = was; calm.Store(0) })
 	got := make(chan error)
 	read := func(c *Conn) {
 		r, err := NewReader(c, time.Nanosecond)
@@ -147,11 +147,19 @@ func TestFewDoze(t *testing.T) {
 		}
 		got <- err
 	}
-	go read(first)
-	until(t, func() bool { return dozing.Load() == 1 })
-	go read(second)
-	until(t, func() bool { return watched(second) })
-	for _, peer := range []*Conn{secondPeer, firstPeer} {
+	var peers []*Conn
+	for i := range 3 {
+		c, peer := adopted(t)
+		peers = append(peers, peer)
+		go read(c)
+		until(t, func() bool { return dozing.Load() == 1 && (i == 0 || watched(c)) })
+		if i == 1 {
+			require.False(t, mayDoze())
+			calm.Store(int64(time.Since(began) + time.Minute)) // However long this test takes.
+			beds = 3
+		}
+	}
+	for _, peer := range peers {
 		_, err := peer.Write([]byte("answer"))
 		require.NoError(t, err)
 		require.NoError(t, <-got)

@@ -11,7 +11,7 @@ import (
 )
 
 // Reader reads from a stream socket. It polls before it sleeps. A Read of more than 64 KiB from a
-// [Conn] does not poll: bytes that follow each other closely are taken together, which costs less. It reads up to 64 KiB with raw
+// [Conn] does not poll while few goroutines wait: it takes more bytes at once, which costs less. It reads up to 64 KiB with raw
 // system calls, which is safe because the socket does not block: in a process that was idle, the
 // first system call that Go's scheduler knows of also wakes its watchdog (sysmon). Read deadlines
 // and Close end a Read as they end a Read of the connection. One Read at a time is allowed; none
@@ -93,11 +93,12 @@ func (r *Reader) attempt(fd uintptr) bool {
 
 // expect polls, and then dozes. It reports whether it has read.
 func (r *Reader) expect() bool {
-	bulk := r.own && len(r.into) > most
+	dozes := r.own && r.poller.enabled() && mayDoze()
+	bulk := dozes && len(r.into) > most
 	if !bulk && r.poller.Wait(r.look) {
 		return true
 	}
-	if !r.own || !r.poller.enabled() {
+	if !dozes {
 		return false
 	}
 	if bulk {
