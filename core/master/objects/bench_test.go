@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,8 +25,9 @@ func benchTable(b *testing.B, n int) {
 	r := newRig(b)
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = "a page of a conversation, " + strconv.Itoa(i)
-		r.put(keys[i], Settings{}, 0)
+		key := "a page of a conversation, " + strconv.Itoa(i)
+		r.put(key, Settings{}, 0)
+		keys[i] = strings.Clone(key) // A caller has a key of its own.
 	}
 	var events DrainBuffer
 	r.Drain(&events)
