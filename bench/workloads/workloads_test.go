@@ -123,9 +123,10 @@ func TestEverythingFitsThePool(t *testing.T) {
 }
 
 func TestHostGoals(t *testing.T) {
-	one := shape{1 << 20, 1}
-	require.InDelta(t, 0.9, hostGoal(memcpyName, one, 1), 0)
-	require.Zero(t, hostGoal(memcpyName, one, 2), "one thread is what the goal is about")
+	one, large := shape{1 << 20, 1}, shape{1 << 20, 16}
+	require.InDelta(t, 0.9, hostGoal(memcpyName, large, 1), 0)
+	require.Zero(t, hostGoal(memcpyName, large, 2), "one thread is what the goal is about")
+	require.Zero(t, hostGoal(memcpyName, one, 1), "calls to the master count for more")
 	require.InDelta(t, 1.5, hostGoal(competitors.UpstreamName, one, 1), 0)
 	require.InDelta(t, 1, hostGoal(competitors.UpstreamName, shape{64 << 10, 1}, 4), 0)
 	require.Zero(t, hostGoal(competitors.UpstreamName, shape{4 << 10, 1}, 1), "mostly calls to the master")

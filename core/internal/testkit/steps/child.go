@@ -4,6 +4,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"reflect"
@@ -60,7 +61,7 @@ func Serve(rows []Row) error {
 	}
 	for {
 		row, err := receive()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
