@@ -15,9 +15,6 @@
 //     threads run those.
 //   - At most a quarter of the processors poll in one process, but always at least one.
 //
-// A wait for a [Conn] that polled in vain, or did not poll, then sleeps for up to 1 ms in a system call of
-// its own, because the kernel wakes such a thread directly. Close and deadlines may end it 1 ms late.
-//
 // Go's scheduler does not watch a [Conn], so arriving data wakes no thread while a goroutine polls
 // for it (ADR 22). [Adopt] makes a Conn. [NewReader], [NewReadPoller] and [NewSender] take connections
 // of either kind.

@@ -54,7 +54,10 @@ type Poller struct {
 // Wait calls look until it returns true or polling no longer pays. It returns the last result of
 // look, or false without any call if the caller should sleep at once. look must not block.
 func (p *Poller) Wait(look func() bool) bool {
-	limit := p.limit()
+	limit := p.For
+	if limit == 0 {
+		limit = time.Duration(usual.Load())
+	}
 	if limit <= 0 || !p.turn() {
 		return false
 	}
@@ -80,17 +83,6 @@ func (p *Poller) Wait(look func() bool) bool {
 		_, _ = unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
-
-// limit is how long a wait polls, 0 or less if none does.
-func (p *Poller) limit() time.Duration {
-	if p.For == 0 {
-		return time.Duration(usual.Load())
-	}
-	return p.For
-}
-
-// enabled reports whether waits may poll.
-func (p *Poller) enabled() bool { return p.limit() > 0 }
 
 // turn reports whether this wait polls.
 func (p *Poller) turn() bool {

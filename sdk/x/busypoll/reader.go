@@ -6,12 +6,9 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// Reader reads from a stream socket. It polls before it sleeps. A Read of more than 64 KiB from a
-// [Conn] does not poll while few goroutines wait: it takes more bytes at once, which costs less. It reads up to 64 KiB with raw
+// Reader reads from a stream socket. It polls before it sleeps. It reads up to 64 KiB with raw
 // system calls, which is safe because the socket does not block: in a process that was idle, the
 // first system call that Go's scheduler knows of also wakes its watchdog (sysmon). Read deadlines
 // and Close end a Read as they end a Read of the connection. One Read at a time is allowed; none
@@ -27,8 +24,6 @@ type Reader struct {
 	n    int
 	err  error
 	late bool // Read has polled, or must not
-	own  bool // the connection is a Conn
-	mark int  // how many bytes wake a doze, where that was set
 }
 
 // most is how many bytes one raw system call moves: the scheduler cannot preempt a goroutine whose
@@ -46,7 +41,6 @@ func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{raw: raw, poller: Poller{For: poll}}
-	_, r.own = conn.(*Conn)
 	r.try, r.look = r.attempt, r.take
 	return r, nil
 }
@@ -81,40 +75,11 @@ func (r *Reader) attempt(fd uintptr) bool {
 	if r.take() {
 		return true
 	}
-	if !r.late {
-		r.late = true
-		if r.expect() {
-			return true
-		}
-	}
-	r.wakeAt(1)
-	return false
-}
-
-// expect polls, and then dozes. It reports whether it has read.
-func (r *Reader) expect() bool {
-	dozes := r.own && r.poller.enabled() && mayDoze()
-	bulk := dozes && len(r.into) > most
-	if !bulk && r.poller.Wait(r.look) {
-		return true
-	}
-	if !dozes {
+	if r.late {
 		return false
 	}
-	if bulk {
-		r.wakeAt(min(len(r.into), bulkMark))
-	} else {
-		r.wakeAt(1)
-	}
-	doze(r.fd)
-	return r.take() // A doze may also end with fewer bytes than it waited for.
-}
-
-// wakeAt sets how many bytes wake whoever sleeps for the socket.
-func (r *Reader) wakeAt(bytes int) {
-	if bytes != max(1, r.mark) && unix.SetsockoptInt(int(r.fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes) == nil {
-		r.mark = bytes
-	}
+	r.late = true
+	return r.poller.Wait(r.look)
 }
 
 // take reads what is available. It returns false if there is nothing yet.
