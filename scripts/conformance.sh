@@ -34,8 +34,9 @@ one() { # NAME WHERE SUBJECT ARGS...
 		failed=1
 		grep -E '^fail|^Error|^error' "$out/$file.log" || tail -n 3 "$out/$file.log"
 	fi
-	tail -n 1 "$out/$file.log"
-	counts=$(tail -n 1 "$out/$file.log" | sed -nE 's/.*: ([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped.*/\1 | \2 | \3/p')
+	# The hit ratios of a policy follow the counts.
+	sed -n '/ passed, .* failed, .* skipped/p' "$out/$file.log"
+	counts=$(sed -nE 's/.*: ([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped.*/\1 | \2 | \3/p' "$out/$file.log" | tail -n 1)
 	printf '| %s | %s | %s |\n' "${name/-//}" "$where" "${counts:-no report | | }" >>"$table"
 }
 
