@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,10 +23,12 @@ func BenchmarkTable(b *testing.B) {
 func benchTable(b *testing.B, n int) {
 	r := newRig(b)
 	keys := make([]string, n)
+	key := func(i int) string { return "a page of a conversation, " + strconv.Itoa(i) }
 	for i := range keys {
-		key := "a page of a conversation, " + strconv.Itoa(i)
-		r.put(key, Settings{}, 0)
-		keys[i] = strings.Clone(key) // A caller has a key of its own.
+		r.put(key(i), Settings{}, 0)
+	}
+	for i := range keys {
+		keys[i] = key(i) // A caller has keys of its own, which do not lie beside those of the table.
 	}
 	var events DrainBuffer
 	r.Drain(&events)
