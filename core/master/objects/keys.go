@@ -8,7 +8,7 @@ import "encoding/binary"
 type keys struct {
 	blocks []*[keyBlock]byte // nil where it was given back
 	live   []uint16          // bytes in each that keys take
-	spare  []uint32          // blocks without keys
+	unused []uint32          // blocks without keys
 	head   uint32            // the block that is filled, plus one
 	filled uint32            // bytes of it that were ever used
 	total  int               // the sum of live
@@ -29,8 +29,8 @@ const (
 	besideName = 1<<32 - 1
 	// maxKeyBlocks is how many blocks a name can tell apart. Names are not 0: see keys.add.
 	maxKeyBlocks = 1<<(32-blockBits) - 1
-	// spareBlocks is how many blocks without keys keep their memory.
-	spareBlocks = 4
+	// unusedBlocks is how many blocks without keys keep their memory.
+	unusedBlocks = 4
 	// keySlack bounds the holes: they take up to one byte for so many of keys, beside keptBlocks.
 	keySlack, keptBlocks = 5, 2
 )
@@ -55,9 +55,9 @@ func (k *keys) add(length int, slot uint32) (space []byte, name uint32, ok bool)
 // open begins a block.
 func (k *keys) open() bool {
 	last := k.head
-	switch n := len(k.spare); {
+	switch n := len(k.unused); {
 	case n > 0:
-		k.head, k.spare = k.spare[n-1]+1, k.spare[:n-1]
+		k.head, k.unused = k.unused[n-1]+1, k.unused[:n-1]
 	case len(k.blocks) < maxKeyBlocks:
 		k.blocks, k.live = append(k.blocks, nil), append(k.live, 0)
 		k.head = uint32(len(k.blocks))
@@ -93,15 +93,15 @@ func (k *keys) remove(name uint32) {
 
 // empty notes that a block has no keys.
 func (k *keys) empty(at uint32) {
-	if len(k.spare) >= spareBlocks {
+	if len(k.unused) >= unusedBlocks {
 		k.blocks[at] = nil
 	}
-	k.spare = append(k.spare, at)
+	k.unused = append(k.unused, at)
 }
 
 // wasteful returns the block with most holes, if the holes take too much.
 func (k *keys) wasteful() (at uint32, ok bool) {
-	if used := len(k.blocks) - len(k.spare); used*keyBlock <= k.total+k.total/keySlack+keptBlocks*keyBlock {
+	if used := len(k.blocks) - len(k.unused); used*keyBlock <= k.total+k.total/keySlack+keptBlocks*keyBlock {
 		return 0, false
 	}
 	least := uint16(keyBlock)

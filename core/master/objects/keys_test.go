@@ -61,7 +61,7 @@ func checkHoles(t require.TestingT, k *keys) {
 			idle++
 		}
 	}
-	if used*keyBlock > k.total+k.total/keySlack+(keptBlocks+2)*keyBlock || idle > spareBlocks+1 {
+	if used*keyBlock > k.total+k.total/keySlack+(keptBlocks+2)*keyBlock || idle > unusedBlocks+1 {
 		require.Failf(t, "holes", "%d bytes of keys take %d blocks, and %d have memory without a key", k.total, used, idle)
 	}
 }

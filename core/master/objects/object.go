@@ -62,22 +62,6 @@ func (o object) lie(id uint64, seg *segments.Segment, offset uint64) {
 	o.in.homes.leave(was)
 }
 
-// beside returns what the object has beside its record, nil for nothing.
-func (o object) beside() *beside { return o.in.besides.at(o.more) }
-
-// setBeside replaces that. The zero value is nothing.
-func (o object) setBeside(b beside) {
-	switch {
-	case b == beside{}:
-		o.in.besides.remove(o.more)
-		o.more = 0
-	case o.more == 0:
-		o.more = o.in.besides.add(b)
-	default:
-		*o.beside() = b
-	}
-}
-
 type flags word
 
 const (
@@ -90,8 +74,10 @@ const (
 )
 
 func (o object) has(f flags) bool { return o.marks&word(f) != 0 }
-func (o object) set(f flags)      { o.marks |= word(f) }
-func (o object) clear(f flags)    { o.marks &^= word(f) }
+
+func (o object) set(f flags) { o.marks |= word(f) }
+
+func (o object) clear(f flags) { o.marks &^= word(f) }
 
 // slot is where the object is in its shard; of an unused slot the next unused one, plus
 // one.
@@ -101,13 +87,16 @@ func (o object) setSlot(n uint32) { o.names.put(slotAt, slotBits, uint64(n)) }
 
 // creator returns the client that put it, and reader the one that read it last, by number.
 func (o object) creator() uint32 { return uint32(o.names.get(creatorAt, clientBits)) }
-func (o object) reader() uint32  { return uint32(o.names.get(readerAt, clientBits)) }
+
+func (o object) reader() uint32 { return uint32(o.names.get(readerAt, clientBits)) }
 
 func (o object) setCreator(c Client) { o.names.put(creatorAt, clientBits, uint64(c.number)) }
-func (o object) setReader(c Client)  { o.names.put(readerAt, clientBits, uint64(c.number)) }
+
+func (o object) setReader(c Client) { o.names.put(readerAt, clientBits, uint64(c.number)) }
 
 // rank is the number of the last event that moved it in the eviction order.
-func (o object) rank() uint64         { return o.marks.get(rankAt, rankBits) }
+func (o object) rank() uint64 { return o.marks.get(rankAt, rankBits) }
+
 func (o object) setRank(event uint64) { o.marks.put(rankAt, rankBits, event) }
 
 func (o object) dataType() model.DataType {
@@ -180,60 +169,6 @@ func (o object) setProbe(until lease.Instant) {
 	if d := until.Sub(o.since); d > 0 {
 		o.probeMS = max(o.probeMS, uint32(min((d+time.Millisecond-1)/time.Millisecond, math.MaxUint32)))
 	}
-}
-
-// beside is what objects have that a storage tier has, or that have an extra.
-type beside struct {
-	// seg, offset and id are those of the copy on a storage tier beside the one in memory. Where seg is nil, id is the number of
-	// the put if that of the only copy is another one.
-	seg        *segments.Segment
-	id, offset uint64
-	rest       *extra
-}
-
-// extra is what few objects have.
-type extra struct {
-	key  string         // where the shard's store of keys does not take it
-	size uint64         // where it does not fit
-	sum  model.Checksum // where it does not fit
-	// grains are the checksums of the grains of a complete object, nil for none. They never change.
-	grains []uint32
-	// copies are all copies, where there are several or one in several pieces.
-	copies []replica
-	put    uint64 // with copies: see object.put
-	group  *group
-	// pinEnd is when the soft pin ends; pinTTL how long it is to last once the object is
-	// complete.
-	pinEnd lease.Instant
-	pinTTL int64
-	task   *copying
-}
-
-// replica is one copy.
-type replica struct {
-	id     uint64
-	target bool // being written by a copy or move
-	parts  []segments.Extent
-}
-
-// rest returns what few objects have, nil for none.
-func (o object) rest() *extra {
-	if b := o.beside(); b != nil {
-		return b.rest
-	}
-	return nil
-}
-
-func (o object) extra() *extra {
-	if o.rest() == nil {
-		var b beside
-		if have := o.beside(); have != nil {
-			b = *have
-		}
-		b.rest = &extra{}
-		o.setBeside(b)
-	}
-	return o.rest()
 }
 
 // pair is what several returns for a copy in memory and one on a storage tier.
@@ -321,33 +256,6 @@ func (o object) put() uint64 {
 	return o.id
 }
 
-func (r *replica) alive() bool { return r.readable(0) }
-
-// mounted reports whether the copy is there, also where a segment is absent.
-func (r *replica) mounted() bool {
-	return !slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return !e.Seg.Alive() })
-}
-
-// readable is alive, and whether the master may let readers rely on the copy at an instant.
-func (r *replica) readable(at journal.Instant) bool {
-	for i := range r.parts {
-		if !r.parts[i].Seg.Readable(at) {
-			return false
-		}
-	}
-	return true
-}
-
-// on reports whether a piece lies on a segment of that name.
-func (r *replica) on(name string) bool {
-	for i := range r.parts {
-		if r.parts[i].Seg.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // alive reports whether a copy is left. A segment that was unmounted takes its copies
 // with it at once, whenever the sweep comes by.
 func (o object) alive() bool { return o.readable(0) }
@@ -381,17 +289,6 @@ func (o object) footprint() uint64 {
 	}
 	return n
 }
-
-// footprint is what a copy of o occupies of memory.
-func (r *replica) footprint(o object) uint64 {
-	if r.onTier() {
-		return 0
-	}
-	return o.size()
-}
-
-// onTier reports whether the copy lies in a storage tier, where it is one piece.
-func (r *replica) onTier() bool { return r.parts[0].Seg.OnTier() }
 
 // inMemory reports whether a copy lies in memory. Targets of a copy in progress do not count.
 func (o object) inMemory() bool {
@@ -479,11 +376,6 @@ func (o object) plain(at journal.Instant) bool {
 	return slices.ContainsFunc(copies, func(r replica) bool { return !r.target && r.plain() && r.readable(at) })
 }
 
-// plain reports whether upstream's clients can read and write the copy.
-func (r *replica) plain() bool {
-	return len(r.parts) == 1 && model.PlainProtocol(r.parts[0].Seg.Protocol)
-}
-
 // plainFirst removes the copies that upstream's clients cannot read from those that describe appended behind head, and puts the
 // nodes that answer first: upstream's clients read the first copy only.
 func (o object) plainFirst(described []model.Replica, head int) []model.Replica {
@@ -496,14 +388,6 @@ func (o object) plainFirst(described []model.Replica, head int) []model.Replica 
 		slices.SortStableFunc(out, func(a, b model.Replica) int { return cmp.Compare(weights[b.ID], weights[a.ID]) })
 	}
 	return described[:head+len(out)]
-}
-
-func (r *replica) describe(status model.ReplicaStatus) model.Replica {
-	out := model.Replica{ID: r.id, Status: status, Part: partOf(r.parts[0].Seg, r.parts[0].Offset, r.parts[0].Size)}
-	for _, p := range r.parts[1:] {
-		out.More = append(out.More, partOf(p.Seg, p.Offset, p.Size))
-	}
-	return out
 }
 
 func partOf(s *segments.Segment, offset, size uint64) model.Part {
