@@ -46,7 +46,9 @@ func TestModel(t *testing.T) {
 		require.Equal(rt, m.s.limit, m.s.ranges.bySize.largest(), "an empty space is one free range")
 		runs = max(runs, m.runs)
 	})
-	require.Greater(t, runs, 1, "no space had runs: the test tests nothing")
+	if !testing.Short() { // A few random sequences may all be without.
+		require.Greater(t, runs, 1, "no space had runs: the test tests nothing")
+	}
 }
 
 // draw returns a size, of few that are often the same.
