@@ -48,7 +48,7 @@ type Config struct {
 	ParallelRegistration int    `json:"parallel_registration" default:"-1" range:"-1..1" doc:"touch the pages of large regions from many threads; -1 to choose"`
 	GPUMemory            string `json:"gpu_memory" default:"auto" enum:"auto|dmabuf|peermem" doc:"how memory of a GPU is registered: dmabuf, by its descriptor; peermem, by its address, with a kernel module; auto, dmabuf where there is a descriptor"`
 
-	SliceBytes     int             `json:"slice_bytes" default:"1MiB" range:"4KiB..1GiB" doc:"operations are moved in slices of this size"`
+	SliceBytes     int             `json:"slice_bytes" default:"256KiB" range:"4KiB..1GiB" doc:"operations are moved in slices of this size"`
 	MaxInflightOps int             `json:"max_inflight_ops" default:"4096" range:"1..1048576" doc:"operations not yet reaped on one path before Submit accepts no more"`
 	OpTimeout      plugin.Duration `json:"op_timeout" default:"30s" range:"1ms..24h" doc:"limit of an operation without a deadline of its own"`
 
