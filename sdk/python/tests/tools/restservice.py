@@ -49,7 +49,7 @@ class Master:
             "-m", "mooncake.cli", "--rpc_address=127.0.0.1", f"--rpc_port={self.rpc}",
             "--metrics_host=127.0.0.1", f"--metrics_port={self.admin}",
             "--enable_http_metadata_server", "--http_metadata_server_host=127.0.0.1",
-            f"--http_metadata_server_port={self.metadata}", "--default_kv_lease_ttl=50",
+            f"--http_metadata_server_port={self.metadata}", "--default_kv_lease_ttl=500",
         )  # fmt: skip
         self.process.wait_for("master is serving")
 
