@@ -31,8 +31,8 @@ func cpuUnit(u compare.Unit) compare.Unit {
 // Quantiles have no goal, as the rate of the same calls has one.
 func (p pair) cpuGoal() float64 {
 	switch {
-	case p.peer == competitors.IperfName:
-		return p.goal
+	case p.peer == competitors.IperfName && p.goal > 0:
+		return 0.9
 	case p.peer == competitors.UpstreamName && p.fixed.Name == "" && (p.unit == compare.GBps || p.unit == compare.KeysPerSec):
 		return 1
 	}

@@ -104,7 +104,7 @@ func (b *bench) compareCalls(ctx context.Context, f masterField, batch, threads 
 	for _, c := range pythonCalls {
 		work := fmt.Sprintf("master %s, %s, Python", c.name, what)
 		both := pair{ours: competitors.OursPython, peer: competitors.UpstreamName}
-		pairs = append(pairs, both.of(work, compare.KeysPerSec, c.phase+" keys", callGoal(c.phase, batch, threads)))
+		pairs = append(pairs, both.of(work, compare.KeysPerSec, c.phase+" keys", callGoal(batch, threads)))
 		pairs = append(pairs, both.of(work+", p50 of a call", compare.Micros, c.phase+" p50", 0))
 		pairs = append(pairs, both.of(work+", p99 of a call", compare.Micros, c.phase+" p99", p99Goal(batch, threads)))
 	}
@@ -129,7 +129,7 @@ func goPairs(c call, work string, batch, threads int, pinned bool) []pair {
 	}
 	if known := quotedCall(c.phase, batch, threads, pinned); known > 0 {
 		quoted := pair{ours: competitors.OursName, fixed: compare.Fixed(competitors.UpstreamQuoted, known)}
-		pairs = append(pairs, quoted.of(work, compare.KeysPerSec, c.phase+" keys", callGoal(c.phase, batch, threads)))
+		pairs = append(pairs, quoted.of(work, compare.KeysPerSec, c.phase+" keys", callGoal(batch, threads)))
 	}
 	return pairs
 }
@@ -153,10 +153,8 @@ var (
 )
 
 // callGoal is how far ahead of upstream a call should be in keys a second, 0 for no goal.
-func callGoal(phase string, batch, threads int) float64 {
+func callGoal(batch, threads int) float64 {
 	switch {
-	case batch == 128 && threads == 4 && phase == "exist":
-		return 2
 	case batch == 128 && threads == 4:
 		return 1.5
 	case batch == 1 && threads == 1:

@@ -92,6 +92,16 @@ func (b *bench) compare(ctx context.Context, what string, contenders []compare.C
 	return nil
 }
 
+// measured returns what this project reached in a row of this run.
+func (b *bench) measured(work string) (value float64, ok bool) {
+	for _, r := range b.rows {
+		if r.Work == work && r.Ours != nil {
+			return *r.Ours, true
+		}
+	}
+	return 0, false
+}
+
 // pair is a row to be: two contenders, or one and a figure that is known already.
 type pair struct {
 	work       string

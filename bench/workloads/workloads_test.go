@@ -74,21 +74,27 @@ func TestBytesThatDidNotGoOverTCP(t *testing.T) {
 }
 
 func TestGoals(t *testing.T) {
-	for _, c := range []struct {
-		shape   shape
-		threads int
-		want    float64
-	}{
-		{shape{4 << 10, 1}, 1, 0}, {shape{4 << 10, 64}, 1, 1.5}, {shape{4 << 10, 64}, 4, 1.5}, {shape{64 << 10, 1}, 1, 3}, {shape{1 << 20, 16}, 4, 5},
-	} {
-		require.InDelta(t, c.want, upstreamGoal(c.shape, c.threads), 0, "%s by %d", c.shape, c.threads)
+	for s, want := range map[shape]float64{{4 << 10, 1}: 0, {4 << 10, 64}: 1.5, {64 << 10, 1}: 1, {1 << 20, 16}: 1} {
+		require.InDelta(t, want, upstreamGoal(s), 0, s.String())
 	}
-	require.InDelta(t, 2, callGoal("exist", 128, 4), 0)
-	require.InDelta(t, 1.5, callGoal("remove", 128, 4), 0)
-	require.InDelta(t, 1.2, callGoal("remove", 1, 1), 0)
-	require.Zero(t, callGoal("exist", 16, 4))
+	require.InDelta(t, 1.5, callGoal(128, 4), 0)
+	require.InDelta(t, 1.2, callGoal(1, 1), 0)
+	require.Zero(t, callGoal(16, 4))
 	require.InDelta(t, 1, p99Goal(1, 1), 0)
 	require.Zero(t, p99Goal(16, 1))
+}
+
+// Four threads stand beside one thread of the same run.
+func TestThreadsStandBesideOne(t *testing.T) {
+	b, _ := newBench()
+	j, s := drivers.Job{Do: drivers.Put, Threads: 4}, shape{1 << 20, 1}
+	require.Contains(t, b.besideOneThread(j, s, "w").fixed.Missing, "not measured")
+	one := 2.5
+	b.rows = []compare.Row{{Work: "tcp put 1 MiB, 1 thread, Python"}, {Work: "tcp put 1 MiB, 1 thread, Go", Ours: &one}}
+	p := b.besideOneThread(j, s, "w")
+	require.Equal(t, []float64{2.5}, p.fixed.Rounds)
+	require.InDelta(t, 1, p.goal, 0)
+	require.Zero(t, p.cpuGoal())
 }
 
 // What is quoted is never taken for measured.
