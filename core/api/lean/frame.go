@@ -159,7 +159,7 @@ type frameReader struct {
 
 func (r *frameReader) open(conn net.Conn, l framed.Limits) error {
 	r.limit, r.rest = l.Frame, -1
-	return r.Open(conn, l.Poll, readBuffer, nil)
+	return r.Open(conn, readBuffer, nil)
 }
 
 // next returns a frame. What follows its head is valid until done, which is to be called.

@@ -37,15 +37,19 @@ type session struct {
 	mu    sync.Mutex
 	last  uint32
 	calls map[uint32]*pending
-	why   error // of the end
-	bye   bool  // no more calls begin here: the server wants none, or the certificates end
+	// pollers are those of the methods. The answer to one that waits for another process comes later than a poll lasts,
+	// and would be polled for in vain each time if the answers to others made up for it.
+	pollers map[string]*busypoll.Poller
+	why     error // of the end
+	bye     bool  // no more calls begin here: the server wants none, or the certificates end
 }
 
 // pending is a call that waits for its answer.
 type pending struct {
-	ready chan struct{} // gets a value with the answer
-	reply proto.Message
-	err   error
+	ready  chan struct{} // gets a value with the answer
+	reply  proto.Message
+	err    error
+	poller *busypoll.Poller
 }
 
 var waiters = sync.Pool{New: func() any { return &pending{ready: make(chan struct{}, 1)} }}
@@ -57,6 +61,7 @@ func newSession(ctx context.Context, conn net.Conn, dial foreign.Dial, l framed.
 	conn = busypoll.Adopt(conn, l.Poll)
 	s := &session{
 		conn: conn, limits: l, codec: codec, room: make(chan struct{}, l.Calls), turn: newTurn(), calls: map[uint32]*pending{},
+		pollers: map[string]*busypoll.Poller{},
 	}
 	err := s.in.open(conn, l)
 	if err == nil {
@@ -106,7 +111,7 @@ func (s *session) invoke(e *wait, method string, args, reply any) error {
 	defer func() { <-s.room }()
 	w := waiters.Get().(*pending) //nolint:forcetypeassert // Nothing else is in the pool.
 	w.reply, w.err = answer, nil
-	id, err := s.begin(w)
+	id, err := s.begin(w, method)
 	if err != nil {
 		return err
 	}
@@ -132,13 +137,13 @@ func (s *session) invoke(e *wait, method string, args, reply any) error {
 // take returns how a call went whose answer is there, and gives the waiter back.
 func (w *pending) take() error {
 	err := w.err
-	w.reply, w.err = nil, nil
+	w.reply, w.err, w.poller = nil, nil, nil
 	waiters.Put(w)
 	return err
 }
 
-// begin numbers a call.
-func (s *session) begin(w *pending) (uint32, error) {
+// begin numbers a call of a method.
+func (s *session) begin(w *pending, method string) (uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bye {
@@ -152,6 +157,10 @@ func (s *session) begin(w *pending) (uint32, error) {
 		if s.last != 0 && s.calls[s.last] == nil {
 			break
 		}
+	}
+	if w.poller = s.pollers[method]; w.poller == nil {
+		w.poller = &busypoll.Poller{For: s.limits.Poll}
+		s.pollers[method] = w.poller
 	}
 	s.calls[s.last] = w
 	s.turn.begun++

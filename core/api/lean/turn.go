@@ -72,7 +72,9 @@ func (s *session) readFor(e *wait, w *pending) bool {
 	err := s.readBy(e)
 	for err == nil {
 		s.mu.Lock()
-		s.in.Poll = len(s.calls) == 1 // Others would wait for the processor as well as for answers.
+		if s.in.Poller = nil; len(s.calls) == 1 { // Others would wait for the processor as well as for answers.
+			s.in.Poller = w.poller
+		}
 		s.mu.Unlock()
 		if err = s.next(); err != nil {
 			break
@@ -159,7 +161,7 @@ func (s *session) watch() {
 
 // readIdle reads until an answer came and no goroutine waits any more.
 func (s *session) readIdle() error {
-	s.turn.until, s.in.Poll = time.Time{}, false
+	s.turn.until, s.in.Poller = time.Time{}, nil
 	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}

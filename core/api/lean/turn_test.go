@@ -17,7 +17,26 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/internal/framed"
 	masterv1 "github.com/mooncake-go/mooncake/sdk/proto/mooncake/master/v1"
+	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
 )
+
+// TestEachMethodHasAPoller: whether polling for the answers to one method pays says nothing about another method.
+func TestEachMethodHasAPoller(t *testing.T) {
+	addr, _ := serve(t, &echo{}, framed.Limits{})
+	c, rpc := dial(t, addr, ClientOptions{})
+	for range 2 {
+		_, err := rpc.Exist(within(t), &masterv1.ExistRequest{})
+		require.NoError(t, err)
+		_, err = rpc.Remove(within(t), &masterv1.RemoveRequest{})
+		require.Error(t, err, "the server does not have it")
+	}
+	require.Len(t, c.current.pollers, 2)
+	seen := map[*busypoll.Poller]bool{}
+	for _, p := range c.current.pollers {
+		seen[p] = true
+	}
+	require.Len(t, seen, 2)
+}
 
 // TestShortCallsBesideLongOnes: two calls last until they are told otherwise. Meanwhile others
 // come, go and are given up, and whoever reads for the long ones changes. Their answers arrive all

@@ -37,6 +37,7 @@ type conn struct {
 	// Of the goroutine that reads:
 
 	in    Reader
+	poll  busypoll.Poller
 	until time.Time // the read deadline
 	known bool      // the client has begun as it has to
 
@@ -60,7 +61,8 @@ func (c *conn) open(first []byte) (err error) {
 	if c.out, err = NewOutbox(c.socket, c.limits.Stall, 2*c.limits.Frame); err != nil {
 		return err
 	}
-	return c.in.Open(c.socket, c.limits.Poll, c.shape.Buffer, first)
+	c.poll.For = c.limits.Poll
+	return c.in.Open(c.socket, c.shape.Buffer, first)
 }
 
 // Read implements Wire.
@@ -257,10 +259,12 @@ func (c *conn) next() (relieved bool, err error) {
 		j.free()
 		return false, err
 	}
-	if c.in.Poll = len(j.In) <= inline && len(c.in.Buffered()) == 0; !c.in.Poll {
+	c.in.Poller = nil
+	if len(j.In) > inline || len(c.in.Buffered()) > 0 {
 		go c.run(j) // On this processor, once it is free.
 		return false, nil
 	}
+	c.in.Poller = &c.poll
 	return c.relief.during(func() { c.run(j) }), nil
 }
 

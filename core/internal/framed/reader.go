@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/mooncake-go/mooncake/sdk/security"
 	"github.com/mooncake-go/mooncake/sdk/x/busypoll"
@@ -17,9 +16,9 @@ const step = 4 << 10
 // Reader takes bytes from a connection. A read that fails, such as at a deadline, loses none: the next
 // one goes on. For one goroutine at a time.
 type Reader struct {
-	// Poll makes each wait poll for bytes before it sleeps. A goroutine does not poll when other
+	// Poller, where set, has each wait poll for bytes before it sleeps. A goroutine does not poll when other
 	// goroutines of this process wait for the processor: polling would keep it busy.
-	Poll     bool
+	Poller   *busypoll.Poller
 	socket   *busypoll.Reader
 	tls      net.Conn // nil without TLS
 	buf      []byte
@@ -27,7 +26,7 @@ type Reader struct {
 }
 
 // Open makes a reader that takes as many bytes at once as size says, and begins with those of first.
-func (r *Reader) Open(conn net.Conn, poll time.Duration, size int, first []byte) (err error) {
+func (r *Reader) Open(conn net.Conn, size int, first []byte) (err error) {
 	sc, ok := security.Socket(conn)
 	if !ok {
 		return errNoSocket
@@ -38,7 +37,7 @@ func (r *Reader) Open(conn net.Conn, poll time.Duration, size int, first []byte)
 	}
 	r.buf = make([]byte, size)
 	r.to = copy(r.buf, first)
-	r.socket, err = busypoll.NewReader(sc, poll)
+	r.socket, err = busypoll.NewReader(sc, 0)
 	return err
 }
 
@@ -54,10 +53,7 @@ func (r *Reader) read(p []byte) (int, error) {
 
 // receive reads from the connection of the system.
 func (r *Reader) receive(p []byte) (int, error) {
-	if r.Poll {
-		return r.socket.Read(p)
-	}
-	return r.socket.ReadAsleep(p)
+	return r.socket.ReadWith(p, r.Poller)
 }
 
 // Need waits until n bytes are there, at most the size of the reader. The error of a connection that ends

@@ -19,7 +19,7 @@ func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	var r Reader
-	require.NoError(t, r.Open(conn, -1, 512, nil))
+	require.NoError(t, r.Open(conn, 512, nil))
 	_, err = c.Write(make([]byte, 100))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())

@@ -55,6 +55,30 @@ func TestReadsWhatComes(t *testing.T) {
 	}
 }
 
+// TestAPollerForEachKindOfAnswer: answers that come late end the polls for their kind, although those of another kind on the
+// same connection come at once.
+func TestAPollerForEachKindOfAnswer(t *testing.T) {
+	_, b, r := pair(t, -1)
+	late, soon := Poller{For: time.Nanosecond}, Poller{For: patient}
+	p := make([]byte, 1)
+	read := func(poller *Poller) {
+		_, err := r.ReadWith(p, poller)
+		require.NoError(t, err)
+	}
+	for rounds := 0; late.turn(); rounds++ {
+		require.Less(t, rounds, 1000, "a late answer is polled for each time")
+		go func() {
+			time.Sleep(time.Millisecond)
+			_, _ = b.Write(p)
+		}()
+		read(&late)
+		_, err := b.Write(p)
+		require.NoError(t, err)
+		read(&soon)
+	}
+	require.True(t, soon.turn())
+}
+
 func TestDeadlinesAndCloseEndARead(t *testing.T) {
 	a, b, r := pair(t, 0)
 	p := make([]byte, 8)

@@ -23,7 +23,7 @@ type Reader struct {
 	into []byte
 	n    int
 	err  error
-	late bool // Read has polled, or must not
+	poll *Poller // of this Read, nil once it has polled, or if it must not
 }
 
 // most is how many bytes one raw system call moves: the scheduler cannot preempt a goroutine whose
@@ -46,18 +46,21 @@ func NewReader(conn syscall.Conn, poll time.Duration) (*Reader, error) {
 }
 
 // Read implements io.Reader.
-func (r *Reader) Read(p []byte) (int, error) { return r.read(p, true) }
+func (r *Reader) Read(p []byte) (int, error) { return r.ReadWith(p, &r.poller) }
 
 // ReadAsleep is a Read that does not poll. It is for callers that expect nothing soon.
-func (r *Reader) ReadAsleep(p []byte) (int, error) { return r.read(p, false) }
+func (r *Reader) ReadAsleep(p []byte) (int, error) { return r.ReadWith(p, nil) }
 
-func (r *Reader) read(p []byte, poll bool) (int, error) {
+// ReadWith is a Read that polls as poller decides. It is for callers that wait for several kinds of answers, of which
+// some come sooner than others: with a poller for each kind, those that come late do not poll in vain. A nil poller
+// does not poll.
+func (r *Reader) ReadWith(p []byte, poller *Poller) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	r.into, r.n, r.err, r.late = p, 0, nil, !poll
+	r.into, r.n, r.err, r.poll = p, 0, nil, poller
 	err := r.raw.Read(r.try)
-	r.into = nil
+	r.into, r.poll = nil, nil
 	switch {
 	case err != nil:
 		return 0, err
@@ -75,11 +78,11 @@ func (r *Reader) attempt(fd uintptr) bool {
 	if r.take() {
 		return true
 	}
-	if r.late {
+	poller := r.poll
+	if r.poll = nil; poller == nil {
 		return false
 	}
-	r.late = true
-	return r.poller.Wait(r.look)
+	return poller.Wait(r.look)
 }
 
 // take reads what is available. It returns false if there is nothing yet.
