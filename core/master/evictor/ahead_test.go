@@ -1,0 +1,115 @@
+package evictor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
+	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/sdk/evict"
+)
+
+// counting is a policy that counts what it proposes.
+type counting struct {
+	*mastertest.LRU
+	proposed int
+}
+
+func (c *counting) Propose(ctx context.Context, dst []evict.Candidate, bytes uint64) ([]evict.Candidate, error) {
+	victims, err := c.LRU.Propose(ctx, dst, bytes)
+	c.proposed += len(victims)
+	return victims, err
+}
+
+// newAheadFixture is a fixture whose evictor may have ahead candidates ready.
+func newAheadFixture(t *testing.T, ahead uint64) (*fixture, *counting) {
+	p := &counting{LRU: mastertest.NewLRU()}
+	b := newFixture(t, p)
+	b.capacity.Store(ahead * aheadShare)
+	return b, p
+}
+
+// Evictions share the work to pass objects that were read together, and evict the others in order.
+func TestNoEvictionPassesALongRunOfLeasedObjects(t *testing.T) {
+	b, p := newAheadFixture(t, 500)
+	b.put(t, 0, 5000)
+	b.lease(1000, 3000)
+	for i := range 200 {
+		p.proposed = 0
+		require.Equal(t, Result{Keys: 10, Bytes: 10}, b.Evict(t.Context(), need(10)))
+		require.LessOrEqual(t, p.proposed, 10*(1+aheadTimes), "eviction %d", i)
+		require.LessOrEqual(t, b.ready.bytes, uint64(500))
+	}
+	for i, key := range b.reclaimed[history.EvictedForPut] {
+		require.Equal(t, i+i/1000*2000, number(t, key))
+	}
+	require.Equal(t, 2000, b.Leased(t.Context()).Keys)
+}
+
+// What is used while it is ready stays, at the place that its use deserves; what is gone is forgotten.
+func TestReadyCandidatesThatAreUsedMeanwhile(t *testing.T) {
+	b, p := newAheadFixture(t, 8)
+	b.put(t, 0, 20)
+	require.Equal(t, 1, b.Evict(t.Context(), need(1)).Keys)
+	require.EqualValues(t, 7, b.ready.bytes, "1 to 7")
+
+	b.table.Exist("1", objects.Grant{Rank: true})
+	b.table.Exist("2", objects.Grant{Lease: b.clock.Now().Add(time.Hour)})
+	require.Equal(t, objects.Done, b.table.Remove("3", b.clock.Now(), true, &objects.Bin{}))
+	require.Equal(t, Result{Keys: 2, Bytes: 2}, b.Evict(t.Context(), need(2)))
+	require.Equal(t, []string{"0", "4", "5"}, b.reclaimed[history.EvictedForPut])
+	require.Equal(t, 1, b.Leased(t.Context()).Keys, "a leased one waits for its lease")
+	require.Equal(t, Result{Keys: 15, Bytes: 15}, b.Evict(t.Context(), need(100)))
+	gone := b.reclaimed[history.EvictedForPut]
+	require.Equal(t, "1", gone[len(gone)-1])
+	require.Zero(t, b.ready.bytes)
+	st, err := p.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, evict.Stats{Objects: 1, Bytes: 1, Proposed: 1}, st)
+}
+
+// A policy that was started again ranks what was ready.
+func TestAResyncForgetsReadyCandidates(t *testing.T) {
+	b, _ := newAheadFixture(t, 8)
+	b.put(t, 0, 20)
+	require.Equal(t, 1, b.Evict(t.Context(), need(1)).Keys)
+	b.table.Exist("1", objects.Grant{Rank: true})
+	next := mastertest.NewLRU()
+	require.NoError(t, b.Replay(t.Context(), next))
+	b.policy = next
+	require.Equal(t, 2, b.Evict(t.Context(), need(2)).Keys)
+	require.Equal(t, []string{"0", "2", "3"}, b.reclaimed[history.EvictedForPut])
+}
+
+func TestReadyCandidatesAreBounded(t *testing.T) {
+	var r ready
+	for i := range evict.ID(3 * maxReady) {
+		require.Equal(t, i < maxReady, r.add(evict.Candidate{ID: i + 1, Size: 2}))
+	}
+	require.True(t, r.drop(2))
+	require.False(t, r.drop(2))
+	for _, want := range []evict.ID{1, 3, 4} {
+		c, ok := r.next()
+		require.True(t, ok)
+		require.Equal(t, want, c.ID)
+	}
+	require.True(t, r.add(evict.Candidate{ID: 2, Size: 2}))
+	require.EqualValues(t, 2*(maxReady-3), r.bytes)
+	var last evict.Candidate
+	for n := 0; ; n++ {
+		c, ok := r.next()
+		if !ok {
+			require.Equal(t, maxReady-3, n, fmt.Sprint(last))
+			break
+		}
+		last = c
+	}
+	require.Equal(t, evict.Candidate{ID: 2, Size: 2}, last)
+	require.Zero(t, r.bytes)
+	require.Empty(t, r.at)
+}
