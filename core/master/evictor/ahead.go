@@ -1,8 +1,6 @@
 package evictor
 
 import (
-	"math"
-
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/sdk/evict"
@@ -65,13 +63,17 @@ func (r *ready) next() (evict.Candidate, bool) {
 	return evict.Candidate{}, false
 }
 
-// ahead returns how many bytes of candidates to ask for where ask are missing: 0 if enough are ready.
+// ahead returns how many bytes of candidates to ask the policy for where ask are missing: none if that many are ready that they
+// go first. An eviction that is large beside the share, as at the watermark or in a small pool, does not look ahead.
 func (e *Evictor) ahead(ask uint64) uint64 {
-	most := e.told / aheadShare
-	if e.ready.bytes > most {
+	switch most := e.told / aheadShare; {
+	case e.ready.bytes > most || e.ready.tail-e.ready.head > maxReady-proposeBatch:
 		return 0
+	case ask > most:
+		return ask
+	default:
+		return ask + min(aheadTimes*ask, most-e.ready.bytes)
 	}
-	return ask + min(most-e.ready.bytes, min(ask, math.MaxInt64/aheadTimes)*aheadTimes)
 }
 
 // look makes a candidate ready if nothing protects it. keep is true if the candidate must be deferred.
