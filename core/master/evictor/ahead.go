@@ -15,9 +15,7 @@ const (
 	aheadShare = 256
 )
 
-// ready holds candidates that an earlier eviction found free when it looked ahead, in the order of the policy. Objects that
-// were read together lie together in that order. Without looking ahead, one eviction would have to pass all of them while
-// they are leased; so each eviction passes a few more than it needs, and the next ones live on what lies behind.
+// ready holds candidates that an earlier eviction found free when it looked ahead, in the order of the policy.
 type ready struct {
 	ring       []evict.Candidate   // nil before the first; the ID is 0 where an object was dropped
 	head, tail uint64              // positions of the first one and behind the last one; the ring has them modulo its length

@@ -3,10 +3,12 @@ package evictor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/internal/mastertest"
@@ -112,4 +114,53 @@ func TestReadyCandidatesAreBounded(t *testing.T) {
 	require.Equal(t, evict.Candidate{ID: 2, Size: 2}, last)
 	require.Zero(t, r.bytes)
 	require.Empty(t, r.at)
+}
+
+// Whatever happens between evictions that look ahead, they take as much as is free, nothing that is leased, and the policy knows
+// what is there.
+func TestLookingAheadKeepsTheAccounts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b, p := newAheadFixture(t, 8)
+		next, leased := 0, map[string]bool{}
+		there := func(key string) bool { _, ok := b.table.Look(key); return ok }
+		free := func() (n int) {
+			for i := range next {
+				if key := fmt.Sprint(i); there(key) && !leased[key] {
+					n++
+				}
+			}
+			return n
+		}
+		key := rapid.Custom(func(rt *rapid.T) string { return fmt.Sprint(rapid.IntRange(0, max(next-1, 0)).Draw(rt, "key")) })
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": func(rt *rapid.T) {
+				n := rapid.IntRange(1, 20).Draw(rt, "objects")
+				b.put(t, next, next+n)
+				next += n
+			},
+			"read": func(rt *rapid.T) { b.table.Exist(key.Draw(rt, "read"), objects.Grant{Rank: true}) },
+			"lease": func(rt *rapid.T) {
+				key := key.Draw(rt, "leased")
+				b.table.Exist(key, objects.Grant{Lease: b.clock.Now().Add(time.Hour)})
+				leased[key] = there(key)
+			},
+			"remove": func(rt *rapid.T) {
+				b.table.Remove(key.Draw(rt, "removed"), b.clock.Now(), true, &objects.Bin{})
+			},
+			"evict": func(rt *rapid.T) {
+				n, most := rapid.IntRange(1, 12).Draw(rt, "bytes"), free()
+				require.Equal(rt, min(n, most), b.Evict(t.Context(), need(uint64(n))).Keys)
+			},
+			"": func(rt *rapid.T) {
+				require.NoError(rt, b.Drain(t.Context()))
+				st, err := p.Stats(t.Context())
+				require.NoError(rt, err)
+				require.EqualValues(rt, b.table.Readable(), st.Objects)
+				require.EqualValues(rt, len(b.ready.at)+len(b.deferred.valid), st.Proposed)
+				for key, is := range leased {
+					require.False(rt, is && !there(key) && slices.Contains(b.reclaimed[history.EvictedForPut], key))
+				}
+			},
+		})
+	})
 }

@@ -6,6 +6,11 @@
 // it to the recent end of the order, where only reads should bring an object. A deferred object
 // that is read meanwhile is skipped and takes the place that its read gives it.
 //
+// An eviction looks ahead: it asks the policy for more candidates than it needs, defers the leased ones, and leaves the others
+// ready for the next evictions. Objects that were read together lie together in the policy's order, and so the evictions
+// share the work to pass thousands of leased ones. A ready object that is read or removed meanwhile is treated like a
+// deferred one.
+//
 // To reach its floor, an eviction also takes protected objects: first those that only a lookup
 // protects, since a lookup moves no bytes, then softly pinned ones, the longest unread first. The
 // other members of an evicted object's group go with it.
