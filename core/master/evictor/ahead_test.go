@@ -53,7 +53,7 @@ func TestNoEvictionPassesALongRunOfLeasedObjects(t *testing.T) {
 	require.Equal(t, 2000, b.Leased(t.Context()).Keys)
 }
 
-// What is used while it is ready stays, at the place that its use deserves; what is gone is forgotten.
+// A ready candidate that is used stays, at the place that its use deserves. The evictor forgets one that was removed.
 func TestReadyCandidatesThatAreUsedMeanwhile(t *testing.T) {
 	b, p := newAheadFixture(t, 8)
 	b.put(t, 0, 20)
