@@ -47,6 +47,9 @@ func (r *ready) drop(id evict.ID) bool {
 		*c = evict.Candidate{}
 		delete(r.at, id)
 	}
+	if len(r.at) == 0 {
+		r.head = r.tail
+	}
 	return ok
 }
 

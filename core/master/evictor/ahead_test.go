@@ -75,6 +75,20 @@ func TestReadyCandidatesThatAreUsedMeanwhile(t *testing.T) {
 	require.Equal(t, evict.Stats{Objects: 1, Bytes: 1, Proposed: 1}, st)
 }
 
+// An eviction asks the policy when all candidates that were ready have been used.
+func TestAllReadyCandidatesAreUsedMeanwhile(t *testing.T) {
+	b, _ := newAheadFixture(t, 1<<20)
+	const n = 2 * maxReady
+	b.put(t, 0, n)
+	for b.ready.bytes <= maxReady-proposeBatch {
+		require.Equal(t, 500, b.Evict(t.Context(), need(500)).Keys)
+	}
+	for i := range n {
+		b.table.Exist(fmt.Sprint(i), objects.Grant{Rank: true})
+	}
+	require.Equal(t, 1, b.Evict(t.Context(), need(1)).Keys)
+}
+
 // A policy that was started again ranks what was ready.
 func TestAResyncForgetsReadyCandidates(t *testing.T) {
 	b, _ := newAheadFixture(t, 8)
