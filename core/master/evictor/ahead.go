@@ -64,17 +64,18 @@ func (r *ready) next() (evict.Candidate, bool) {
 	return evict.Candidate{}, false
 }
 
-// ahead returns how many bytes of candidates to ask the policy for where ask are missing: none if that many are ready that they
-// go first. An eviction that is large beside the share, as at the watermark or in a small pool, does not look ahead.
+// ahead returns how many bytes of candidates to ask the policy for where ask are missing: none while so many are ready that they
+// go first. Few evictions look ahead, each far, so that most take no longer. One that is large beside the share, as at the
+// watermark or in a small pool, does not.
 func (e *Evictor) ahead(ask uint64) uint64 {
-	switch most := e.told / aheadShare; {
-	case e.ready.bytes > most || e.ready.tail-e.ready.head > maxReady-proposeBatch:
-		return 0
-	case ask > most:
-		return ask
-	default:
-		return ask + min(aheadTimes*ask, most-e.ready.bytes)
+	most, more := e.told/aheadShare, uint64(0)
+	if ask <= most/(1+aheadTimes) {
+		more = aheadTimes * ask
 	}
+	if e.ready.bytes > most-more || e.ready.tail-e.ready.head > maxReady-proposeBatch {
+		return 0
+	}
+	return ask + more
 }
 
 // look makes a candidate ready if nothing protects it. keep is true if the candidate must be deferred.

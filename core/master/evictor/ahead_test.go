@@ -134,7 +134,7 @@ func TestReadyCandidatesAreBounded(t *testing.T) {
 // what is there.
 func TestLookingAheadKeepsTheAccounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		b, p := newAheadFixture(t, 8)
+		b, p := newAheadFixture(t, 40)
 		next, leased := 0, map[string]bool{}
 		there := func(key string) bool { _, ok := b.table.Look(key); return ok }
 		free := func() (n int) {
