@@ -7,10 +7,9 @@
 // How a policy is asked: a master collects events and passes them on every 10 ms, and before each
 // call of Propose, in batches of at most 65,536. Under overload it leaves accesses out, never inserts
 // or removes. It asks for victims when its memory is filled to the high watermark, and when a put
-// finds no space: for the bytes that are missing, or up to eight times as many to look ahead, at
-// most 4096 victims a call. Victims of up to 1/256 of the capacity, and at most 16,384, then wait for later callers.
-// The master asks again for twice as many bytes if all victims were protected, and resolves each batch before it
-// evicts for the next caller; victims that wait or are leased have no verdict until they go or are read. A policy that was
+// finds no space: for the bytes that are missing, at most 4096 victims a call. It asks again for
+// twice as many bytes if all victims were protected, and resolves each batch before it evicts for
+// the next caller; victims that are leased have no verdict until the lease ends. A policy that was
 // started again gets an Insert for every object in batches of 4096, oldest access first. Each call
 // may take 5 s.
 //

@@ -6,11 +6,6 @@
 // it to the recent end of the order, where only reads should bring an object. A deferred object
 // that is read meanwhile is skipped and takes the place that its read gives it.
 //
-// An eviction looks ahead: it asks the policy for more candidates than it needs, defers the leased ones, and leaves the others
-// ready for the next evictions. Objects that were read together lie together in the policy's order, and so the evictions
-// share the work to pass thousands of leased ones. A ready object that is read or removed meanwhile is treated like a
-// deferred one.
-//
 // To reach its floor, an eviction also takes protected objects: first those that only a lookup
 // protects, since a lookup moves no bytes, then softly pinned ones, the longest unread first. The
 // other members of an evicted object's group go with it.
@@ -80,7 +75,6 @@ type Evictor struct {
 	// turn is the right to use the fields below; one goroutine holds it.
 	turn       chan struct{}
 	deferred   deferral
-	ready      ready
 	owed       []evict.Verdict // not sent to the policy yet
 	told       uint64          // the capacity that the policy knows
 	stale      bool            // the policy missed events
@@ -217,10 +211,10 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 			return protected
 		}
 		keys := res.Keys + res.Saving
-		candidates, some := e.evictProposed(ctx, r, res, goal, ask, probed)
+		proposed, some := e.evictProposed(ctx, r, res, goal, ask, probed)
 		protected = protected || some
 		switch {
-		case candidates == 0:
+		case proposed == 0:
 			return protected
 		case res.Keys+res.Saving > keys:
 			ask = goal - min(e.got(r, res), goal)
@@ -243,51 +237,35 @@ func (e *Evictor) evictDeferred(ctx context.Context, r *Request, res *Result, pr
 	e.finish(ctx, r.Why)
 }
 
-// evictProposed evicts what is ready, and asks for one batch of victims worth ask bytes and of those to look ahead at. It returns
-// how many candidates there were, and whether it skipped some because the deferral is full.
-func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (candidates int, protected bool) {
-	victims, err := e.propose(ctx, e.ahead(ask))
+// evictProposed asks for one batch of victims worth ask bytes. It returns how many were proposed,
+// and whether it skipped some because the deferral is full.
+func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, goal, ask uint64, probed bool) (proposed int, protected bool) {
+	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	defer cancel()
+	victims, err := e.policy.Propose(call, e.candidates[:0], ask)
 	if err != nil {
 		e.fail(err)
 		res.Err = err
 		return 0, false
 	}
+	if len(victims) == 0 {
+		return 0, false
+	}
 	now := e.clock.Now()
-	settle := func(left candidate, keep bool) {
-		candidates++
+	e.begin()
+	for _, c := range victims {
+		left, keep := candidate{Candidate: c}, true
+		if e.got(r, res) < goal {
+			left, keep = e.try(left, now, objects.Rules{Probed: probed}, r, res)
+		}
 		if keep && !e.deferred.add(left) {
 			protected = true
-			e.verdicts = append(e.verdicts, evict.Verdict{ID: left.ID})
-		}
-	}
-	e.begin()
-	for e.got(r, res) < goal {
-		c, ok := e.ready.next()
-		if !ok {
-			break
-		}
-		settle(e.try(candidate{Candidate: c}, now, objects.Rules{Probed: probed}, r, res))
-	}
-	for _, c := range victims {
-		if e.got(r, res) < goal {
-			settle(e.try(candidate{Candidate: c}, now, objects.Rules{Probed: probed}, r, res))
-		} else {
-			settle(e.look(c, now, res))
+			e.verdicts = append(e.verdicts, evict.Verdict{ID: c.ID})
 		}
 	}
 	e.finish(ctx, r.Why)
-	return candidates, protected
-}
-
-// propose asks the policy for victims worth some bytes.
-func (e *Evictor) propose(ctx context.Context, bytes uint64) ([]evict.Candidate, error) {
-	if bytes == 0 {
-		return nil, nil
-	}
-	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
-	defer cancel()
-	return e.policy.Propose(ctx, e.candidates[:0], bytes)
+	return len(victims), protected
 }
 
 // begin and finish enclose the decisions about a batch of candidates.
@@ -306,15 +284,10 @@ func (e *Evictor) try(c candidate, now lease.Instant, rules objects.Rules, r *Re
 		rules.Save = c.late > now
 	}
 	until, out := e.take(c.ID, now, rules, false, res)
-	return e.judge(c, now, until, out, rules.Mark, res)
-}
-
-// judge says what becomes of a proposed candidate after an outcome. keep is true if the candidate must be deferred.
-func (e *Evictor) judge(c candidate, now, until lease.Instant, out objects.Outcome, mark bool, res *Result) (left candidate, keep bool) {
 	left = candidate{Candidate: c.Candidate, until: until}
 	switch out {
 	case objects.Unsaved:
-		if left.until, left.late = now.Add(savePause), c.late; mark {
+		if left.until, left.late = now.Add(savePause), c.late; rules.Mark {
 			left.late = now.Add(objects.SavePatience)
 			res.Saving++
 		}

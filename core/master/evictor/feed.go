@@ -102,7 +102,7 @@ func (e *Evictor) drain(ctx context.Context) error {
 	for _, x := range drained {
 		e.events = append(e.events, x.Event)
 		// Protected before its access is recorded, it gets the place that the access deserves.
-		if x.Op != evict.Insert && (e.deferred.drop(x.ID) || e.ready.drop(x.ID)) && x.Op == evict.Access {
+		if x.Op != evict.Insert && e.deferred.drop(x.ID) && x.Op == evict.Access {
 			e.verdicts = append(e.verdicts, evict.Verdict{ID: x.ID})
 		}
 	}

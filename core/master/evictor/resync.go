@@ -57,7 +57,7 @@ func (e *Evictor) rebuild(ctx context.Context, p evict.Policy, anew bool) error 
 			return fmt.Errorf("resync eviction policy: resolve %d verdicts: %w", len(e.owed), err)
 		}
 	}
-	e.owed, e.deferred, e.ready, e.stale = nil, newDeferral(), ready{}, false
+	e.owed, e.deferred, e.stale = nil, newDeferral(), false
 	return nil
 }
 

@@ -60,13 +60,6 @@ func (t *Table) Evict(id evict.ID, now lease.Instant, rules Rules, tell bool, bi
 	return mates, 0, Done
 }
 
-// Protection says why Evict without rules would not take an object now, and until when, or Done if it would.
-func (t *Table) Protection(id evict.ID, now lease.Instant) (until lease.Instant, out Outcome) {
-	_, s, o := t.byID(id)
-	defer s.mu.Unlock()
-	return t.protected(o, now, Rules{})
-}
-
 // unsaved reports whether a complete object had no copy on a storage tier yet, and has a node that can make one.
 func (o object) unsaved() bool {
 	_, ok := o.savable()
