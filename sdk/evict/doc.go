@@ -10,7 +10,7 @@
 // finds no space: for the bytes that are missing, at most 4096 victims a call. It asks again for
 // twice as many bytes if all victims were protected, and resolves each batch before it evicts for
 // the next caller; victims that are leased have no verdict until the lease ends. A policy that was
-// started again gets an Insert for every object in batches of 4096, oldest access first. Each call
+// started again gets an Insert for every object in batches of 1024, oldest access first. Each call
 // may take 5 s.
 //
 // Capacity: a policy that implements Sized learns how much memory there is: after its start, and
