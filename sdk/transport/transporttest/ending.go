@@ -22,8 +22,8 @@ func slotsOf(n uint64) []uint64 {
 	return slots
 }
 
-// returned adds the slots of writes that have completed; a write's ID modulo n is its slot. The bytes of one in doubt may
-// still arrive, so nothing else is written there.
+// returned adds the slots of writes that have completed; a write's ID modulo n is its slot. The bytes of an indeterminate
+// one may still arrive, so nothing else is written there.
 func returned(slots []uint64, n uint64, done []transport.Completion) []uint64 {
 	for _, c := range done {
 		if c.Status != transport.Quarantined {
