@@ -69,7 +69,7 @@ func TestRunFillsAndEvicts(t *testing.T) {
 	n := keys(t)
 	var steps []string
 	r, err := masterload.Run(t.Context(), masterload.Options{
-		Fill: s, Load: s, Walk: s, Keys: n, Clients: 2, Batch: 64, Time: 2 * time.Second, Step: func(text string) { steps = append(steps, text) },
+		Fill: s, Load: s, Walk: s, Keys: n, Clients: 2, Batch: 64, Time: 200 * time.Millisecond, Step: func(text string) { steps = append(steps, text) },
 	})
 	require.NoError(t, err)
 	assert.Len(t, steps, 3)
