@@ -86,7 +86,7 @@ func (c *candidate) end(t *testing.T) {
 
 // get asks the admin port.
 func (c *candidate) get(path string) (status int, body string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.admin+path, nil)
 	if err != nil {
@@ -256,7 +256,7 @@ func TestAMasterThatCannotServeIsNotElected(t *testing.T) {
 // lead makes the test the leader.
 func lead(t *testing.T, etcd string) ha.Leadership {
 	t.Helper()
-	b, err := open.Backend("etcd", etcd, "mooncake_cluster", open.Options{})
+	b, err := open.Backend("etcd", etcd, "mooncake_cluster", open.Options{TTL: time.Minute}) // It leads on a busy machine, too.
 	require.NoError(t, err)
 	l, err := b.Acquire(t.Context(), "10.0.0.1:50051")
 	require.NoError(t, err)

@@ -35,7 +35,7 @@ func newCluster(t *testing.T) *cluster {
 	srv := etcdserver.New(t)
 	c := &cluster{t: t, address: "etcd://" + srv.Address}
 	var err error
-	c.backend, err = etcd.New(c.address, "blue", etcd.Options{})
+	c.backend, err = etcd.New(c.address, "blue", etcd.Options{TTL: time.Minute}) // A leadership ends where the test ends it, not on a busy machine.
 	require.NoError(t, err)
 	t.Cleanup(c.backend.Close)
 	return c

@@ -232,7 +232,7 @@ func TestTierOutlives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPool(t, func(c *master.Config) {
-				c.Tiers, c.LeaseTTL, c.ClientTTL = tierPolicy(0), time.Millisecond, time.Second
+				c.Tiers, c.LeaseTTL, c.ClientTTL = tierPolicy(0), time.Millisecond, 10*time.Second
 			})
 			d := newDisk(t, 256<<20)
 			m := p.member("a", memberOptions{segments: []uint64{8 << 20}, node: p.tiered(d, nil)})

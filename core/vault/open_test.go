@@ -79,7 +79,7 @@ func TestAnIdleKeeperEnds(t *testing.T) {
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unixpacket"})
 	require.NoError(t, err)
 	cfg := DefaultKeeperConfig()
-	cfg.Idle, cfg.KeepTime = 40*time.Millisecond, 3*time.Second
+	cfg.Idle, cfg.KeepTime = 400*time.Millisecond, 5*time.Second // A busy machine connects within Idle.
 	ended := make(chan error, 1)
 	go func() { ended <- NewKeeper(cfg, slog.New(slog.DiscardHandler)).Serve(context.Background(), l) }()
 	v, err := Dial(t.Context(), l.Addr().String(), "store")

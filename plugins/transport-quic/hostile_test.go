@@ -188,7 +188,7 @@ func TestSlowPeersHoldNothing(t *testing.T) {
 // connection move bytes, as they do on a slow link.
 func TestStreamsShareALink(t *testing.T) {
 	server := newNode(*insecure())
-	server.cfg.StallTimeout = 100 * time.Millisecond // Validate asks for more.
+	server.cfg.StallTimeout = 500 * time.Millisecond // Validate asks for more. On a busy machine, too, bytes move within it.
 	require.NoError(t, server.Start(context.Background(), &testHost{}))
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
 	mem, key := served(t, server, 100)
@@ -200,7 +200,7 @@ func TestStreamsShareALink(t *testing.T) {
 	_, err = slow.Write(append(raw(q), 1, 2, 3))
 	require.NoError(t, err)
 	q.Type, q.Length, q.Offset = wire.FrameRead, 8, 0
-	for from := time.Now(); time.Since(from) < 5*server.cfg.StallTimeout; {
+	for from := time.Now(); time.Since(from) < 3*server.cfg.StallTimeout; {
 		a, err := ask(t, c, raw(q))
 		require.NoError(t, err)
 		require.Equal(t, wire.FrameData, a.Type)

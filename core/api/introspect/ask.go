@@ -2,6 +2,9 @@ package introspect
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 )
@@ -11,6 +14,14 @@ type Answer struct {
 	Socket  Socket
 	Plugins Plugins
 	Err     error
+	// Ended is set beside Err if no process serves the socket any more.
+	Ended bool
+}
+
+// ended reports whether the socket at path is gone, or is one on which no process listens.
+func ended(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist) || dead(context.Background(), path)
 }
 
 // Name says whose answer it is, for people.
@@ -37,7 +48,7 @@ func Ask(ctx context.Context, sockets []Socket, limit time.Duration) []Answer {
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			p, err := NewClient(s.Path).Plugins(ctx)
-			out[i] = Answer{Socket: s, Plugins: p, Err: err}
+			out[i] = Answer{Socket: s, Plugins: p, Err: err, Ended: err != nil && ended(s.Path)}
 		})
 	}
 	all.Wait()

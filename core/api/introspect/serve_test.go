@@ -239,6 +239,27 @@ func TestNoProcessThere(t *testing.T) {
 	assert.ErrorContains(t, err, "has ended")
 }
 
+// TestAskTellsWhichProcessesHaveEnded: since their sockets were found.
+func TestAskTellsWhichProcessesHaveEnded(t *testing.T) {
+	dir := short(t)
+	runs := filepath.Join(dir, "master-2.sock")
+	serve(t, twoPlugins(), runs)
+	hung, err := net.Listen("unix", filepath.Join(dir, "store-3.sock"))
+	require.NoError(t, err)
+	defer hung.Close()
+	paths := []string{filepath.Join(dir, "none.sock"), leftBehind(t, dir, "master-1.sock"), runs, hung.Addr().String()}
+	sockets := make([]Socket, len(paths))
+	for i, path := range paths {
+		sockets[i].Path = path
+	}
+	answers := Ask(t.Context(), sockets[:3], time.Minute)
+	answers = append(answers, Ask(t.Context(), sockets[3:], 50*time.Millisecond)...)
+	for i, want := range []struct{ failed, ended bool }{{true, true}, {true, true}, {false, false}, {true, false}} {
+		assert.Equal(t, want.failed, answers[i].Err != nil, paths[i])
+		assert.Equal(t, want.ended, answers[i].Ended, paths[i])
+	}
+}
+
 func FuzzRefused(f *testing.F) {
 	f.Add(500, []byte(`{"error":{"code":-1,"message":"x"}}`))
 	f.Add(404, []byte(`<html>`))

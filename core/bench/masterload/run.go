@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/bench/measure"
@@ -71,9 +72,10 @@ func (l *load) walk(ctx context.Context) (stop func() ([]Call, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	caller := model.Caller{Client: l.client}
 	list, remove := measure.NewHistogram(), measure.NewHistogram()
-	done := make(chan error, 1)
+	done, once := make(chan error, 1), make(chan struct{})
 	go func() {
-		for {
+		defer close(done)
+		for seen := sync.OnceFunc(func() { close(once) }); ; seen() {
 			t0 := time.Now()
 			if _, err := l.Walk.ListKeys(ctx, caller, nothing, "", 1); err != nil {
 				done <- err
@@ -90,8 +92,14 @@ func (l *load) walk(ctx context.Context) (stop func() ([]Call, error)) {
 	}()
 	return func() ([]Call, error) {
 		ended := ctx.Err() != nil
-		cancel()
-		err := <-done
+		var err error
+		select { // Where the load leaves it no processor, the first calls end after the load.
+		case <-once:
+			cancel()
+			err = <-done
+		case err = <-done:
+			cancel()
+		}
 		if ended || errs.Is(err, errs.RPCTimeout) || errors.Is(err, context.Canceled) {
 			err = nil // It ended because the load did.
 		}

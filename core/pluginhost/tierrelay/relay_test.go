@@ -72,7 +72,7 @@ func TestOperationsOverGenerations(t *testing.T) {
 	gen := r.rise()
 	require.NoError(t, r.Register(t.Context(), tier.Region{ID: 1, Mem: r.mem, FD: -1}))
 	var submitting, reaping sync.WaitGroup
-	over := make(chan struct{})
+	over, accepted := make(chan struct{}), make(chan struct{}, 1)
 	submitting.Go(func() {
 		defer close(over)
 		for id := uint64(1); id <= n; {
@@ -82,6 +82,11 @@ func TestOperationsOverGenerations(t *testing.T) {
 			}
 			if id += uint64(k); k == 0 {
 				runtime.Gosched()
+				continue
+			}
+			select {
+			case accepted <- struct{}{}:
+			default:
 			}
 		}
 	})
@@ -102,7 +107,7 @@ func TestOperationsOverGenerations(t *testing.T) {
 	for round := 0; ; round++ {
 		select {
 		case <-over:
-		default:
+		case <-accepted: // On one processor, generations would come and go without an operation otherwise.
 			if round%2 == 0 {
 				require.NoError(t, r.Retire(t.Context(), gen))
 				r.mu.Lock()

@@ -2,7 +2,7 @@ package transporttest
 
 import (
 	"bytes"
-
+	"errors"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,10 +12,32 @@ import (
 	"github.com/mooncake-go/mooncake/sdk/transport"
 )
 
+// slotsOf returns the numbers of n parts of memory, each for one write at a time: two writes that are in flight may not
+// share a byte.
+func slotsOf(n uint64) []uint64 {
+	slots := make([]uint64, n)
+	for i := range slots {
+		slots[i] = uint64(i)
+	}
+	return slots
+}
+
+// returned adds the slots of writes that have completed; a write's ID modulo n is its slot. The bytes of an indeterminate
+// one may still arrive, so nothing else is written there.
+func returned(slots []uint64, n uint64, done []transport.Completion) []uint64 {
+	for _, c := range done {
+		if c.Status != transport.Quarantined {
+			slots = append(slots, c.ID%n)
+		}
+	}
+	return slots
+}
+
 // deregisterInFlight deregisters a region while peers write to it, and then reuses the memory.
 // From then on no operation may touch it.
 func (s *suite) deregisterInFlight(t conformance.T) {
 	const size, piece = 1 << 20, 32 << 10
+	const count = size / piece
 	server, client := s.start(t), s.start(t)
 	mem, key := s.register(t, server, 1, size, transport.AccessRemote)
 	buf := s.local(t, client, 1, size)
@@ -28,7 +50,8 @@ func (s *suite) deregisterInFlight(t conformance.T) {
 		done <- func() error {
 			stop, began := stop, began
 			dst := make([]transport.Completion, 64)
-			for i, open := 0, 0; ; i++ {
+			slots, sent := slotsOf(count), 0
+			for open := 0; ; {
 				select {
 				case <-stop:
 					stop = nil
@@ -37,33 +60,41 @@ func (s *suite) deregisterInFlight(t conformance.T) {
 				if stop == nil && open == 0 {
 					return nil
 				}
-				full := false
-				if stop != nil {
-					at := i * piece % size
-					n, err := p.Submit([]transport.Op{{ID: uint64(i), Kind: transport.Write, Local: buf[at:][:piece], Remote: ids[0], Offset: uint64(at)}})
+				full := len(slots) == 0
+				if stop != nil && !full {
+					at := int(slots[0]) * piece
+					n, err := p.Submit([]transport.Op{{ID: slots[0] + uint64(sent)*count, Kind: transport.Write, Local: buf[at:][:piece], Remote: ids[0], Offset: uint64(at)}})
 					if err != nil {
 						return err
 					}
-					open, full = open+n, n == 0
+					open, sent, slots, full = open+n, sent+n, slots[n:], n == 0
 				}
-				if open < 16 && stop != nil && !full {
+				if open < 16 && stop != nil && !full || open == 0 && len(slots) > 0 {
 					continue
+				}
+				if open == 0 {
+					return errors.New("each write is Quarantined although its peer answers")
 				}
 				n, err := p.Reap(t.Context(), dst)
 				if err != nil {
 					return err
 				}
 				for _, c := range dst[:n] {
-					if c.Status == transport.OK && i > 20 && began != nil {
+					if c.Status == transport.OK && sent > 20 && began != nil {
 						close(began)
 						began = nil
 					}
 				}
+				slots = returned(slots, count, dst[:n])
 				open -= n
 			}
 		}()
 	}()
-	<-began
+	select {
+	case <-began:
+	case err := <-done:
+		t.Fatalf("writes to the region have ended before it was deregistered: %v", err)
+	}
 	require.NoError(t, server.Deregister(within(t), 1))
 	other := bytes.Repeat([]byte{0xee}, size)
 	copy(mem, other) // The race detector watches too.

@@ -121,10 +121,7 @@ func (s *suite) throughput(t conformance.T) {
 // measure runs count operations, at most depth at a time, and reports bytes and operations per
 // second.
 func (s *suite) measure(t conformance.TB, p transport.Path, kind transport.OpKind, id transport.RemoteID, buf []byte, size, depth, count int) {
-	free := make([]uint64, depth)
-	for i := range free {
-		free[i] = uint64(i)
-	}
+	free := slotsOf(uint64(depth))
 	ops := make([]transport.Op, 0, depth)
 	dst := make([]transport.Completion, depth)
 	began := time.Now()

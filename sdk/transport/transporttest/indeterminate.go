@@ -240,7 +240,7 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 	p, ids := dial(t, client, server, key)
 	buf := s.local(t, client, 1, piece*count)
 	stopped := make(chan error, 1)
-	l, next := ledger{}, uint64(0)
+	l, slots, sent := ledger{}, slotsOf(count), 0
 	dst := make([]transport.Completion, 16)
 	ok = true
 	idle := time.Now() // since when nothing is in flight
@@ -251,14 +251,14 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 			ended = true
 		default:
 		}
-		if !ended && len(l.open) < count {
-			at := int(next % count * piece)
-			o := transport.Op{ID: next, Kind: transport.Write, Local: buf[at:][:piece], Remote: ids[0], Offset: uint64(at), Deadline: time.Now().Add(5 * time.Second)}
+		if !ended && len(slots) > 0 {
+			at := int(slots[0]) * piece
+			o := transport.Op{ID: slots[0] + uint64(sent)*count, Kind: transport.Write, Local: buf[at:][:piece], Remote: ids[0], Offset: uint64(at), Deadline: time.Now().Add(5 * time.Second)}
 			n, err := p.Submit([]transport.Op{o})
 			require.NoError(t, err)
 			l.accept([]transport.Op{o}[:n])
-			next += uint64(n)
-			if n > 0 && len(l.open) < count {
+			sent, slots = sent+n, slots[n:]
+			if n > 0 && len(slots) > 0 {
 				continue
 			}
 		}
@@ -268,7 +268,7 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 			}
 			continue
 		}
-		if !begun && next > 2*count {
+		if !begun && (sent > 2*count || !ok) {
 			begun = true
 			go func() { stopped <- server.Stop(within(t)) }()
 		}
@@ -282,6 +282,7 @@ func (s *suite) stopWhile(t conformance.T, server, client transport.Transport) (
 			}
 		}
 		l.reap(t, dst[:n], err)
+		slots = returned(slots, count, dst[:n])
 		idle = time.Now()
 	}
 	return lost, ok

@@ -240,6 +240,7 @@ func TestSuiteAcceptsWhatHasNoBug(t *testing.T) {
 	}{
 		"rails":     {withRails(""), "rail|device"},
 		"processes": {withProcesses(""), "a killed process"},
+		"late":      {bug{bend: paths(late(t))}, "deregister while peers read|stop answers peers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, err := conformance.Run(t.Context(), suiteOf(c.subject), conformance.Options{Run: c.checks})

@@ -56,6 +56,9 @@ func (e verbs) askAll(ctx context.Context) live {
 	found := introspect.Find(e.places())
 	l := live{instances: []liveInstance{}, closed: found.Closed}
 	for _, a := range introspect.Ask(ctx, found.Sockets, cmp.Or(e.Patience, patience)) {
+		if a.Ended {
+			continue // It has ended since its socket was found, and has nothing in use.
+		}
 		if a.Err != nil {
 			l.silent = append(l.silent, fmt.Sprintf("%s did not say what it runs: %s", processName(a.Name()), output.Printable(a.Err.Error())))
 			continue

@@ -181,6 +181,36 @@ func TestAHungProcessIsALine(t *testing.T) {
 	assert.Contains(t, errOut, "store-4242.sock")
 }
 
+// TestAProcessThatEndsWhileItIsAskedIsNone: it uses no plugins any more, so nothing is unknown.
+func TestAProcessThatEndsWhileItIsAskedIsNone(t *testing.T) {
+	m := newMachine(t)
+	path := m.run(t, "master", fakeHost{have: []pluginhost.Instance{using("mine", plugin.StateOK, 7)}})
+	ending := func() {
+		l, err := net.Listen("unix", filepath.Join(filepath.Dir(path), "store-4242.sock"))
+		require.NoError(t, err)
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if n, _ := c.Read(make([]byte, 1)); n > 0 { // else a connection that only finds out whether the process runs
+					l.Close()
+				}
+				c.Close()
+			}
+		}()
+	}
+	ending()
+	code, _, errOut := m.mooncake("plugins", "reload", "evict/none")
+	assert.Equal(t, command.ExitNotFound, code, errOut)
+	ending()
+	code, out, _ := m.mooncake("plugins", "list")
+	assert.Zero(t, code)
+	assert.NotContains(t, out, "4242")
+}
+
 func TestReload(t *testing.T) {
 	m := newMachine(t)
 	old := using("mine", plugin.StateOK, 7)

@@ -123,6 +123,9 @@ func (e verbs) reloadTargets(ctx context.Context, id plugin.ID, f reloadFlags) (
 	var targets, linked []liveInstance
 	var failed error
 	for _, a := range introspect.Ask(ctx, sockets, cmp.Or(e.Patience, patience)) {
+		if a.Ended && f.socket == "" {
+			continue // It has ended since its socket was found, and has nothing to replace.
+		}
 		if a.Err != nil {
 			failed = errors.Join(failed, a.Err)
 			continue
