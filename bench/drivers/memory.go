@@ -42,7 +42,7 @@ func (w *memoryWorker) do(_ context.Context, j Job) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		clear(mem) // untouched, all its pages would be one page of zeros, which stays in cache
+		scribble(mem)
 		extents := max(1, over/len(mem))
 		from := t * extents / j.Threads
 		threads[t] = thread{calls: 1 << 30, do: func(c int) error {
@@ -74,9 +74,15 @@ func (w *memoryWorker) grow(size int) error {
 	if err != nil {
 		return fmt.Errorf("memory to copy: %w", err)
 	}
-	for i := 0; i < len(pool); i += 4096 {
-		pool[i] = 1 // pages of zeros would all be the same one
-	}
+	scribble(pool)
 	w.pool = pool
 	return nil
+}
+
+// scribble fills memory with bytes that are not zero: some processors copy zeros half again as fast as the bytes of pages,
+// and untouched memory is one page of zeros, which stays in a cache.
+func scribble(b []byte) {
+	for i := range b {
+		b[i] = byte(i) | 1
+	}
 }
