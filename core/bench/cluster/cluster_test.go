@@ -97,6 +97,19 @@ func TestFreePortsAreDistinctAndFree(t *testing.T) {
 	}
 }
 
+// TestPortsAreReserved: no other process gets a port that this one may use again, not even while nothing listens on it.
+func TestPortsAreReserved(t *testing.T) {
+	first, _ := quietPorts()
+	for range 2 * block / 8 {
+		ports, err := FreePorts(8)
+		require.NoError(t, err)
+		for _, p := range ports {
+			_, err := net.Listen("unix", "@mooncake-ports-"+strconv.Itoa(p-(p-first)%block))
+			require.ErrorIs(t, err, syscall.EADDRINUSE, "port %d", p)
+		}
+	}
+}
+
 // parentOfSleeper is the body of a process that starts a child and waits to be killed.
 func parentOfSleeper() {
 	p, err := Start(Spec{Name: "child", Program: "/bin/sleep", Args: []string{"600"}})
