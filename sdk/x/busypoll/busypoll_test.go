@@ -69,10 +69,10 @@ func TestAPollerForEachKindOfAnswer(t *testing.T) {
 		require.Less(t, rounds, 1000, "a late answer is polled for each time")
 		go func() {
 			time.Sleep(time.Millisecond)
-			_, _ = b.Write(p)
+			_, _ = b.Write([]byte{1})
 		}()
 		read(&late)
-		_, err := b.Write(p)
+		_, err := b.Write([]byte{2})
 		require.NoError(t, err)
 		read(&soon)
 	}

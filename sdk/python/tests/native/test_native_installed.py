@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import signal
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -61,12 +63,24 @@ def test_tools_of_plugin_authors_are_elsewhere(site: Path) -> None:
         assert "built without the conformance suites" in done.stderr and "make build" in done.stderr
 
 
+def read_until(process: subprocess.Popen[str], mark: bytes) -> bytes:
+    """What a process writes to its standard error, up to a mark or its end, or for as long as LIMIT."""
+    assert process.stderr is not None
+    text, until = b"", time.monotonic() + LIMIT
+    while mark not in text and select.select([process.stderr], [], [], max(0.0, until - time.monotonic()))[0]:
+        more = os.read(process.stderr.fileno(), 65536)
+        if not more:
+            break
+        text += more
+    return text
+
+
 def test_quit_shows_what_the_program_does(site: Path) -> None:
     command = [site / "mooncake" / "mooncake", "metadata", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         try:
-            # Its first line is written by code of the project, so that it runs by then.
-            assert select.select([process.stderr], [], [], LIMIT)[0], "the program writes nothing"
+            # By then it runs code of the project. A sanitizer writes a line before that.
+            assert b"is serving" in read_until(process, b"is serving"), "the program does not serve"
             process.send_signal(signal.SIGQUIT)
             _, text = process.communicate(timeout=LIMIT)
         finally:
