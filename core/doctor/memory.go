@@ -185,7 +185,7 @@ func (e *exam) transparent(context.Context) Result {
 	found := fmt.Sprintf("%s; for shared memory %s", enabled, shmem)
 	large := e.cfg.Store.GlobalSegmentSize >= 1<<30 && !e.cfg.Store.UseHugepage
 	if large && (shmem == "never" || shmem == "deny" || shmem == "not there") {
-		return warn(found, "segments are shared memory: each 4 KiB of a segment costs a page fault when it is first written, copies into it are slower, and RDMA translates 4 KiB pages",
+		return warn(found, "segments are shared memory: each 4 KiB of a segment costs a page fault when it is first written, and RDMA translates 4 KiB pages",
 			"run as root: echo advise > /"+dir+"shmem_enabled")
 	}
 	return ok("%s", found)
