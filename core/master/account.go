@@ -42,28 +42,30 @@ func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 	return out, nil
 }
 
-// account is what the memory of one segment is used for, in bytes as objects ask for them.
-type account struct{ Live, Writing, Held uint64 }
+// account is what the memory of one segment is used for, in bytes as objects ask for them. Held has the Leaving as well.
+type account struct{ Live, Writing, Held, Leaving uint64 }
 
 // accounts returns the accounts of all segments, without Live.
 func (s *Service) accounts() map[*segments.Segment]account {
 	out := map[*segments.Segment]account{}
-	held := func(m *segments.Segment, bytes uint64) {
-		a := out[m]
-		a.Held += bytes
-		out[m] = a
-	}
 	s.table.Writing(func(e segments.Extent) {
 		a := out[e.Seg]
 		a.Writing += e.Size
 		out[e.Seg] = a
 	})
-	s.pool.Held(func(e segments.Extent) { held(e.Seg, e.Size) })
+	s.pool.Held(func(e segments.Extent) {
+		a := out[e.Seg]
+		a.Held += e.Size
+		out[e.Seg] = a
+	})
 	v := s.registry.View()
 	for _, m := range slices.Concat(v.All, v.Away) {
+		a := out[m]
 		for _, e := range m.Ledger.Unfreed(nil) {
-			held(m, e.Size)
+			a.Held += e.Size
+			a.Leaving += e.Size
 		}
+		out[m] = a
 	}
 	return out
 }
@@ -105,6 +107,8 @@ func (s *Service) Balance(ctx context.Context) error {
 			return fmt.Errorf("master: balance of segment %s (%s): %w", m.ID, m.Name, err)
 		case a.Live+a.Writing+a.Held != m.Used() || m.Used() > m.Size:
 			return fmt.Errorf("master: balance of segment %s (%s): %d bytes live, %d unfinished, %d held, but %d of %d in use", m.ID, m.Name, a.Live, a.Writing, a.Held, m.Used(), m.Size)
+		case a.Leaving != m.Used()-m.Needed():
+			return fmt.Errorf("master: balance of segment %s (%s): %d bytes wait for the ledger, but %d leave", m.ID, m.Name, a.Leaving, m.Used()-m.Needed())
 		case st.Requested != m.Used():
 			return fmt.Errorf("master: balance of segment %s (%s): the allocator has %d bytes in use, the master %d", m.ID, m.Name, st.Requested, m.Used())
 		}

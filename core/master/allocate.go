@@ -265,13 +265,14 @@ func (s *Service) evict(ctx context.Context, r evictor.Request) evictor.Result {
 	return res
 }
 
-// evictAtWatermark evicts ahead of need when the pool is fuller than the watermark.
+// evictAtWatermark evicts ahead of need when the pool is fuller than the watermark. What an earlier eviction took and a ledger
+// has yet to acknowledge counts as free: a node that pauses must not lose all of its objects, one eviction after the other.
 func (s *Service) evictAtWatermark(ctx context.Context) {
 	v := s.registry.View()
 	if v.Capacity == 0 || s.cfg.EvictionRatio == 0 {
 		return
 	}
-	used := v.Used()
+	used := v.Needed()
 	over := float64(used)/float64(v.Capacity) - s.cfg.EvictionHighWatermark
 	if over <= 0 {
 		return

@@ -177,3 +177,29 @@ func TestWatermark(t *testing.T) {
 		require.Equal(t, append(names("k", 19, 98), names("m", 0, 6)...), r.here(), "leases have ended: the least recent go")
 	})
 }
+
+// TestTheWatermarkEvictsOnce: what has been evicted is not free before the ledger of its node says so. The watermark counts it
+// as free all the same, so that a node that pauses loses no more than one eviction takes.
+func TestTheWatermarkEvictsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, 1, 100)
+		r := startAttached(t, func(c *master.Config) {
+			c.LeaseTTL, c.EvictionHighWatermark, c.EvictionRatio = 0, 0.9, 0.05
+		}, k)
+		r.put(names("k", 0, 90)...)
+		flushed()
+		r.put(names("k", 90, 95)...)
+		k.mute.Store(true) // A pull is waiting, which takes the records of the evicted objects and acknowledges none.
+		flushed()
+		// 0.95-0.9+0.05 of 95 pages is 9.5.
+		require.Equal(t, names("k", 10, 95), r.here())
+		require.Len(t, r.alloc.Live(), 95, "the node has acknowledged nothing")
+		k.mute.Store(false)
+		flushed()
+		require.Equal(t, names("k", 10, 95), r.here())
+		require.Len(t, r.alloc.Live(), 85)
+		r.put(names("k", 95, 105)...)
+		flushed()
+		require.Equal(t, names("k", 20, 105), r.here(), "the next eviction")
+	})
+}

@@ -84,7 +84,7 @@ func (s *Service) followApply(ctx context.Context, m *mirror, batches []byte) er
 		default:
 			s.followWithdraw(m, c.Put, x)
 			delete(m.puts, c.Put)
-			s.pool.Freed(ctx, m.seg, []alloc.Extent{{Space: m.seg.Space, Offset: x.offset, Size: x.size}})
+			s.pool.Free(ctx, []segments.Extent{{Seg: m.seg, Offset: x.offset, Size: x.size}})
 		}
 		return nil
 	})

@@ -36,6 +36,7 @@ type Segment struct {
 	status   atomic.Int32
 	deadline atomic.Int64
 	used     atomic.Int64
+	leaving  atomic.Int64
 	// weight holds the bits of the weight that differ from those of 1, so that a new
 	// segment has the full weight.
 	weight atomic.Uint64
@@ -165,6 +166,22 @@ func (s *Segment) Give(n uint64) { s.used.Add(-int64(n)) }
 
 // Used returns the bytes that objects occupy, without the allocator's rounding.
 func (s *Segment) Used() uint64 { return uint64(max(s.used.Load(), 0)) }
+
+// Leave says that no object needs bytes any more that stay in use until the ledger has acknowledged that they are free.
+// Left ends that, and gives them back.
+func (s *Segment) Leave(n uint64) { s.leaving.Add(int64(n)) }
+
+// Left is the counterpart of Leave.
+func (s *Segment) Left(n uint64) {
+	s.Give(n)
+	s.leaving.Add(-int64(n)) // After Give, so that Needed never counts them as needed meanwhile.
+}
+
+// Needed is Used without the bytes that leave.
+func (s *Segment) Needed() uint64 {
+	leaving := s.leaving.Load() // Before used, for the same reason.
+	return uint64(max(s.used.Load()-leaving, 0))
+}
 
 // FreeRatio returns the free share, between 0 and 1.
 func (s *Segment) FreeRatio() float64 {

@@ -84,11 +84,16 @@ func (v *View) Names() int { return v.names }
 func (v *View) Even() bool { return !v.uneven.Load() }
 
 // Used returns the bytes of memory that objects occupy, over all segments.
-func (v *View) Used() uint64 {
-	var n uint64
+func (v *View) Used() uint64 { return v.memory((*Segment).Used) }
+
+// Needed is Used without the bytes that leave, see Segment.Leave.
+func (v *View) Needed() uint64 { return v.memory((*Segment).Needed) }
+
+// memory returns the sum of bytes over all segments of memory.
+func (v *View) memory(bytes func(*Segment) uint64) (n uint64) {
 	for _, s := range v.All {
 		if !s.OnTier() {
-			n += s.Used()
+			n += bytes(s)
 		}
 	}
 	return n

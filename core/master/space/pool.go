@@ -90,6 +90,7 @@ func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	for _, e := range extents {
 		switch {
 		case e.Put != 0 && e.Seg.Ledger != nil && e.Seg.Alive():
+			e.Seg.Leave(e.Size)
 			e.Seg.Ledger.Free(e.Put, e.Alloc())
 			continue
 		case e.Seg.Alive():
@@ -100,10 +101,11 @@ func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	p.free(ctx, batch)
 }
 
-// Freed frees extents of a segment whose ledger has acknowledged that nothing lies there. Call it inside the gate.
+// Freed frees extents that Free has left to the ledger of a segment, which has acknowledged that nothing lies there. Call it
+// inside the gate.
 func (p *Pool) Freed(ctx context.Context, s *segments.Segment, extents []alloc.Extent) {
 	for _, e := range extents {
-		s.Give(e.Size)
+		s.Left(e.Size)
 	}
 	if s.Alive() {
 		p.free(ctx, extents)
