@@ -306,6 +306,9 @@ func (s *Service) explain(ctx context.Context, why *shortage) error {
 	if n := s.pool.HeldBytes(); n > 0 {
 		detail += fmt.Sprintf("; %s wait for a given-up writer or a last reader", metrics.Bytes(n))
 	}
+	if n := v.Used() - v.Needed(); n > 0 {
+		detail += fmt.Sprintf("; %s wait until store nodes confirm that they are free", metrics.Bytes(n))
+	}
 	hint := "try again, add a segment, or remove pinned objects"
 	if l := s.evictor.Leased(ctx); l.Keys > 0 {
 		left := max(l.FirstEnd.Sub(s.clock.Now()), 0).Round(time.Millisecond)

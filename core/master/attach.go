@@ -328,15 +328,17 @@ func (s *Service) await(ctx context.Context, touched touched) (late *segments.Se
 	return nil, nil
 }
 
-// awaitFrees returns when the memory is free that waits for a ledger, or soon after.
-func (s *Service) awaitFrees(ctx context.Context) {
+// awaitFrees waits until the memory is free that waits for a ledger. It reports false when a node did not acknowledge that in
+// time.
+func (s *Service) awaitFrees(ctx context.Context) bool {
 	var waiting touched
 	for _, m := range s.registry.View().Open {
 		if m.Ledger.Pending() {
 			waiting.add(m)
 		}
 	}
-	_, _ = s.await(ctx, waiting) // The allocator says what is free.
+	late, _ := s.await(ctx, waiting)
+	return late == nil
 }
 
 // unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved

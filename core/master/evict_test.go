@@ -203,3 +203,22 @@ func TestTheWatermarkEvictsOnce(t *testing.T) {
 		require.Equal(t, names("k", 20, 105), r.here(), "the next eviction")
 	})
 }
+
+// TestAPutEvictsNoMoreForANodeThatPauses: the memory that a put has evicted is not free while the node pauses. That is no
+// sign of fragmentation, for which a put evicts twice as much each time.
+func TestAPutEvictsNoMoreForANodeThatPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, 1, 200)
+		r := startAttached(t, noLease, k)
+		r.put(names("k", 0, 200)...)
+		flushed()
+		k.mute.Store(true)
+		got, err := r.PutStart(r.ctx, model.Caller{Client: r.client}, items([]string{"new"}, page), model.DefaultReplicateConfig(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []errs.Code{errs.NoAvailableHandle}, codes(got))
+		require.ErrorContains(t, got[0].Err, "wait until store nodes confirm that they are free")
+		k.mute.Store(false)
+		flushed()
+		require.Len(t, r.here(), 192, "one each time that the put evicted")
+	})
+}

@@ -314,6 +314,7 @@ func (p *put) deny(i int, err error) {
 // freed.
 func (p *put) run(ctx context.Context) {
 	var full *shortage
+	fragmented := -1 // how often memory was evicted and acknowledged, beyond the first time, and did not suffice
 	for round := 0; len(p.todo) > 0; round++ {
 		if err := p.allocate(ctx); err != nil {
 			p.s.counters.AllocFailures.Add(len(p.todo))
@@ -332,13 +333,15 @@ func (p *put) run(ctx context.Context) {
 		}
 		// Evict exactly what is missing, so that no object is evicted without need. If the
 		// allocation fails twice, the free memory is too fragmented. Then evict more, and cut
-		// larger objects into stripes, as is done if nothing can be evicted.
-		if !p.s.makeSpace(ctx, full, full.missing<<max(round-1, 0)) && !p.cut() {
+		// larger objects into stripes, as is done if nothing can be evicted. Memory that a ledger
+		// has yet to acknowledge is no sign of that.
+		if !p.s.makeSpace(ctx, full, full.missing<<max(fragmented, 0)) && !p.cut() {
 			break
 		}
-		p.s.awaitFrees(ctx)
-		if round > 0 {
-			p.cut()
+		if p.s.awaitFrees(ctx) {
+			if fragmented++; fragmented > 0 {
+				p.cut()
+			}
 		}
 	}
 	if len(p.todo) > 0 {
