@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,6 +161,34 @@ func TestMemoryGoesOnWhileADiskForgetsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestADiskThatForgetsNothingIsEvictedOnce: what a disk is still to forget uses its space, and no further copies go for it.
+func TestADiskThatForgetsNothingIsEvictedOnce(t *testing.T) {
+	onBadDisk(t, func(x *node.Tiers) { x.High, x.Low = 0.125, 0.0625 }, func(t *testing.T, m *badDisk) { // 32 and 16 objects
+		m.fill(t, 30)
+		m.held.Store(true)
+		for i := 30; i < 38; i++ {
+			m.put(t, fmt.Sprint("key", i))
+		}
+		onTier := func() (n int) {
+			for i := range 38 {
+				if o, err := m.query(fmt.Sprint("key", i)); err == nil && slices.ContainsFunc(o.Replicas, func(r model.Replica) bool { return r.OnTier() }) {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(time.Minute)
+		require.Less(t, onTier(), 20, "the watermark was not reached")
+		require.Greater(t, onTier(), 12)
+		m.held.Store(false)
+		m.put(t, "last")
+		require.Eventually(t, func() bool {
+			o, err := m.query("last")
+			return err == nil && len(o.Replicas) == 2
+		}, time.Minute, time.Millisecond)
+	})
 }
 
 // TestFailedSavesAreTriedAgain: a save that failed is tried again until it works, unless the object or the disk is gone.

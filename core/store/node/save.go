@@ -335,7 +335,8 @@ func (s *saver) tend(ctx context.Context, x *segment) {
 	}
 }
 
-// makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes.
+// makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes. What it has
+// evicted and the storage has yet to forget counts as free: a disk that forgets nothing must not lose all of its copies.
 func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 	x.tier.making.Lock()
 	defer x.tier.making.Unlock()
@@ -343,8 +344,9 @@ func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 	if err != nil {
 		return err
 	}
-	high, low := s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
-	if float64(st.Used) <= high && need == 0 {
+	leaving := x.tier.rank.Leaving()
+	used, high, low := float64(st.Used-min(leaving, st.Used)), s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
+	if used <= high && need == 0 {
 		return x.tier.rank.Tend(ctx)
 	}
 	if s.cfg.Tiers.Keep {
@@ -353,7 +355,12 @@ func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 		}
 		return errs.New(errs.KeysUltraLimit, "store node", "storage tier %s is full, and enable_disk_eviction of the master is off", x.tier.Name)
 	}
-	goal := max(need, uint64(max(0, float64(st.Used)-low)))
+	if need > 0 && leaving >= need {
+		call, cancel := context.WithTimeout(ctx, tierPatience)
+		defer cancel()
+		return errs.Wrap(errs.NoAvailableHandle, "store node: storage tier "+x.tier.Name+" has evicted enough", x.tier.disk.Settle(call))
+	}
+	goal := max(need, uint64(max(0, used-low)))
 	freed, err := x.tier.rank.Evict(ctx, goal, func(ctx context.Context, names []string) ([]string, error) { return s.clear(ctx, x, names) })
 	s.evicted.Add(float64(freed))
 	if err == nil && need > 0 && freed == 0 {
