@@ -314,6 +314,7 @@ func (s *saver) watchTiers(ctx context.Context) {
 func (s *saver) tend(ctx context.Context, x *segment) {
 	ticker := time.NewTicker(tendTick)
 	defer ticker.Stop()
+	lags := false // The tier could not be synced the last time.
 	for ticks := 1; ; ticks++ {
 		select {
 		case <-ticker.C:
@@ -328,8 +329,9 @@ func (s *saver) tend(ctx context.Context, x *segment) {
 		}
 		s.clearSuspects(ctx, x)
 		if ticks%syncTicks == 0 {
-			if err := x.tier.sync(ctx); err != nil && ctx.Err() == nil {
-				s.deps.Log.Warn("what a storage tier has got and forgotten lately may not survive a crash of the machine", "tier", x.tier.Name, "error", err)
+			if err := x.tier.sync(ctx); (err != nil) != lags && ctx.Err() == nil {
+				lags = err != nil
+				s.deps.Log.Warn("what a storage tier got and forgot lately may not survive a crash of the machine, or does again", "tier", x.tier.Name, "lags", lags, "error", err)
 			}
 		}
 	}
