@@ -328,17 +328,17 @@ func (s *Service) await(ctx context.Context, touched touched) (late *segments.Se
 	return nil, nil
 }
 
-// awaitFrees waits until the memory is free that waits for a ledger. It reports false when a node did not acknowledge that in
-// time.
-func (s *Service) awaitFrees(ctx context.Context) bool {
+// awaitFrees waits until the memory is free that waits for a ledger, also on nodes that are behind if patient. It reports whether
+// some memory waited, and whether all of it is free: a node may not acknowledge that in time.
+func (s *Service) awaitFrees(ctx context.Context, patient bool) (some, all bool) {
 	var waiting touched
 	for _, m := range s.registry.View().Open {
-		if m.Ledger.Pending() {
+		if m.Ledger.Pending() && (patient || !m.Ledger.Behind()) {
 			waiting.add(m)
 		}
 	}
 	late, _ := s.await(ctx, waiting)
-	return late == nil
+	return len(waiting) > 0, late == nil
 }
 
 // unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved

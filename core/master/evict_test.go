@@ -219,6 +219,38 @@ func TestAPutEvictsNoMoreForANodeThatPauses(t *testing.T) {
 		require.ErrorContains(t, got[0].Err, "wait until store nodes confirm that they are free")
 		k.mute.Store(false)
 		flushed()
-		require.Len(t, r.here(), 192, "one each time that the put evicted")
+		require.Len(t, r.here(), 199, "one, and then the node was behind")
+		require.Equal(t, one(errs.OK), r.begin("new"))
+	})
+}
+
+// TestPutsPassBesideANodeThatPauses: once a node is behind with its ledger, puts evict objects of other nodes, and wait for
+// those alone.
+func TestPutsPassBesideANodeThatPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newKeeper(t, 1, 100), newKeeper(t, 2, 100)
+		r := startAttached(t, noLease, a, b)
+		r.put(names("k", 0, 200)...)
+		flushed()
+		used := func() (of [2]uint64) {
+			all, err := r.Segments(r.ctx)
+			require.NoError(t, err)
+			for _, s := range all {
+				of[s.Client.Lo-1] = s.Used - s.Held
+			}
+			return of
+		}
+		require.Equal(t, [2]uint64{100 * page, 100 * page}, used())
+		a.mute.Store(true)
+		began := time.Now()
+		for _, k := range names("n", 0, 50) {
+			r.put(k)
+		}
+		require.LessOrEqual(t, time.Since(began), 2*time.Second, "the first one waits, before the node is behind")
+		require.EqualValues(t, 99*page, used()[0], "no more than the first one evicts in vain")
+		a.mute.Store(false)
+		flushed()
+		r.put(names("m", 0, 50)...)
+		require.EqualValues(t, 100*page, used()[0], "objects come there again")
 	})
 }

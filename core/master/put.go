@@ -336,9 +336,12 @@ func (p *put) run(ctx context.Context) {
 		// larger objects into stripes, as is done if nothing can be evicted. Memory that a ledger
 		// has yet to acknowledge is no sign of that.
 		if !p.s.makeSpace(ctx, full, full.missing<<max(fragmented, 0)) && !p.cut() {
-			break
+			if some, _ := p.s.awaitFrees(ctx, true); !some {
+				break
+			}
+			continue
 		}
-		if p.s.awaitFrees(ctx) {
+		if _, all := p.s.awaitFrees(ctx, false); all {
 			if fragmented++; fragmented > 0 {
 				p.cut()
 			}

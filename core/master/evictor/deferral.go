@@ -16,6 +16,7 @@ type candidate struct {
 	evict.Candidate
 	until  lease.Instant
 	probed bool // only a lookup protects it until then
+	silent bool // its nodes do not answer
 	// late is when it goes although no storage tier has it, 0 unless its node is to save it.
 	late   lease.Instant
 	ticket uint64
@@ -105,7 +106,7 @@ func (p *deferral) retry(pick func(candidate) bool, try func(candidate) (candida
 				p.drop(c.ID)
 				continue
 			}
-			c.until, c.probed, c.late = left.until, left.probed, left.late
+			c.until, c.probed, c.silent, c.late = left.until, left.probed, left.silent, left.late
 			p.set(c)
 		}
 		p.soonest = min(p.soonest, c.until)
@@ -139,7 +140,7 @@ func (e *Evictor) Leased(ctx context.Context) (l Leased) {
 // leased returns the totals of the candidates that wait for a lease.
 func (p *deferral) leased(now lease.Instant) (l Leased) {
 	for _, c := range p.queue {
-		if p.valid[c.ID].ticket != c.ticket || c.until <= now || c.late > 0 {
+		if p.valid[c.ID].ticket != c.ticket || c.until <= now || c.silent || c.late > 0 {
 			continue
 		}
 		l.Keys++

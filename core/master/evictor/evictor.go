@@ -294,6 +294,9 @@ func (e *Evictor) try(c candidate, now lease.Instant, rules objects.Rules, r *Re
 		return left, true
 	case objects.Leased:
 		return left, true
+	case objects.Silent:
+		left.silent = true
+		return left, true
 	case objects.Probed:
 		left.probed = true
 		return left, true

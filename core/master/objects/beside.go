@@ -96,6 +96,11 @@ func (r *replica) readable(at journal.Instant) bool {
 	return true
 }
 
+// behind reports whether a piece lies on a node that is behind with its ledger.
+func (r *replica) behind() bool {
+	return slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return e.Seg.Ledger.Behind() })
+}
+
 // on reports whether a piece lies on a segment of that name.
 func (r *replica) on(name string) bool {
 	for i := range r.parts {

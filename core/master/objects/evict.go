@@ -28,11 +28,12 @@ type Rules struct {
 // does. Then the disk is behind, and memory does not wait for it.
 const SavePatience = 30 * time.Second
 
-// absentPause is how long the evictor leaves an object alone whose segments are absent.
-const absentPause = 10 * time.Second
+// The evictor leaves an object alone for absentPause whose segments are absent, and for behindPause where a node is behind
+// with its ledger.
+const absentPause, behindPause = 10 * time.Second, time.Second
 
 // Evict takes an object out of memory: away, or, where a storage tier has a copy, its copies in memory. Missing when it
-// is gone from there; Leased, Probed or SoftPinned with
+// is gone from there; Leased, Silent, Probed or SoftPinned with
 // the end of that; Copying; Moved; Unsaved; HardPinned or Unfinished when it should never have been
 // proposed. tell is false for what the policy itself proposed. The other members of its
 // group are appended to mates, unless it is a mate itself: they are of no use any more.
@@ -87,7 +88,9 @@ func (t *Table) protected(o object, now lease.Instant, rules Rules) (until lease
 	case o.none() || !o.inMemory():
 		return 0, Missing
 	case !o.alive() && o.mounted():
-		return now.Add(absentPause), Leased // Nothing would be won.
+		return now.Add(absentPause), Silent
+	case o.behind():
+		return now.Add(behindPause), Silent
 	case o.has(hardPin):
 		return 0, HardPinned
 	case !o.has(complete):

@@ -274,6 +274,21 @@ func (o object) readable(at journal.Instant) bool {
 	return false
 }
 
+// behind reports whether each copy in memory lies on a node that is behind with its ledger, so that its memory would not be
+// free.
+func (o object) behind() bool {
+	copies := o.several()
+	if copies == nil {
+		return o.segment().Ledger.Behind()
+	}
+	for i := range copies {
+		if r := &copies[i]; !r.target && !r.onTier() && !r.behind() {
+			return false
+		}
+	}
+	return true
+}
+
 // footprint is what the object occupies of memory, over all copies.
 func (o object) footprint() uint64 {
 	copies := o.several()

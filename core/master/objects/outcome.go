@@ -20,6 +20,7 @@ const (
 	Superseded         // another put of the same client took this one's place
 	Misfit             // the checksums of the grains are not those of such an object
 	Leased             // a reader may be reading it
+	Silent             // its nodes do not answer, so that its memory would not be free
 	Probed             // a lookup found it a moment ago
 	HardPinned         // never to be evicted
 	SoftPinned         // to be evicted after others only
