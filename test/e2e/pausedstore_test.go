@@ -52,3 +52,37 @@ func TestAPausedStoreKeepsItsObjects(t *testing.T) {
 	require.Less(t, left, objects, "the watermark was not reached")
 	require.Greater(t, left, objects*8/10)
 }
+
+// TestPutsPassAPausedStore: in a full pool every put evicts. While one of two stores stands still, puts evict objects of the other
+// one and wait for that alone, but for the first ones. The objects of the store that stands still are kept.
+func TestPutsPassAPausedStore(t *testing.T) {
+	for _, watermark := range []string{"1", "0.9"} {
+		t.Run("watermark "+watermark, func(t *testing.T) {
+			const size, fits, puts = 64 << 10, 512, 1000
+			p := startPool(t, 0, "--eviction_high_watermark_ratio", watermark)
+			stopped, _ := p.startNamed(t, 1, "--global_segment_size", "16MiB")
+			p.startNamed(t, 2, "--global_segment_size", "16MiB")
+			p.waitMounted(t, 2)
+			c := openTCP(t, p)
+			put := func(ctx context.Context, i int) error {
+				return c.Store.Put(ctx, fmt.Sprintf("key/%d", i), make([]byte, size), model.DefaultReplicateConfig())
+			}
+			for i := range fits * 5 / 4 {
+				require.NoError(t, put(t.Context(), i))
+			}
+			programs.Freeze(t, stopped.PID())
+			t.Cleanup(func() { _ = stopped.Signal(syscall.SIGCONT) })
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // Each put that waits for the store takes a second.
+			defer cancel()
+			for i := range puts {
+				require.NoError(t, put(ctx, fits*5/4+i), "put %d", i)
+			}
+			require.NoError(t, stopped.Signal(syscall.SIGCONT))
+			text, err := p.get(t, "/get_all_keys")
+			require.NoError(t, err)
+			left := strings.Count(text, "key/")
+			t.Logf("%d of %d objects that fit are left", left, fits)
+			require.Greater(t, left, fits*8/10)
+		})
+	}
+}

@@ -8,7 +8,8 @@ import (
 )
 
 // order collects candidates: first those that were accepted at once, then those that their weight
-// deferred, last those whose node is silent.
+// deferred. Those whose node is silent are candidates only if there are no others: a put there would
+// wait in vain, even if it is the only node with free space, and eviction makes space on the others.
 type order struct {
 	out          []alloc.SpaceID
 	held, silent []alloc.SpaceID
@@ -40,10 +41,10 @@ func (o *order) full() bool { return len(o.out) >= maxTries }
 
 // list returns the candidates.
 func (o *order) list() []alloc.SpaceID {
-	for _, more := range [][]alloc.SpaceID{o.held, o.silent} {
-		o.out = append(o.out, more[:min(len(more), max(maxTries-len(o.out), 0))]...)
+	if len(o.out)+len(o.held) == 0 {
+		o.held = o.silent
 	}
-	return o.out
+	return append(o.out, o.held[:min(len(o.held), max(maxTries-len(o.out), 0))]...)
 }
 
 // startTries bounds the draws for a start among n segments.
