@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,8 +179,19 @@ func TestPolicyProcessLearnsTheCapacity(t *testing.T) {
 // TestNoOrphans kills the plugin, the host, or both at once. Every process that they started ends.
 func TestNoOrphans(t *testing.T) {
 	run := func() (host *cluster.Proc, plugin, child int) {
-		host = start(t, "plugins run", "mooncake", "plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-faulty"), "--config", "spawn=true")
+		log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		require.NoError(t, err)
+		defer log.Close()
+		host, err = cluster.Start(cluster.Spec{
+			Name: "plugins run", Program: filepath.Join(bin, "mooncake"), Env: programs.Environ(), Stdout: log,
+			Args: []string{"plugins", "run", filepath.Join(bin, "mooncake-plugin-evict-faulty"), "--config", "spawn=true"},
+		})
+		require.NoError(t, err)
+		t.Cleanup(host.Kill)
 		require.NoError(t, cluster.Poll(host, 90*time.Second, func() (err error) {
+			if text, err := os.ReadFile(log.Name()); err != nil || !bytes.Contains(text, []byte("plugin is ok")) {
+				return errors.Join(err, errors.New("the plugin is starting, and the host ends if it dies now"))
+			}
 			if plugin, err = cluster.Descendant(host.PID(), "mooncake-plugin-evict-faulty"); err == nil {
 				child, err = cluster.Descendant(plugin, "sleep")
 			}
