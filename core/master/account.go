@@ -42,8 +42,8 @@ func (s *Service) Segments(ctx context.Context) ([]model.SegmentInfo, error) {
 	return out, nil
 }
 
-// account is what the memory of one segment is used for, in bytes as objects ask for them. Held has the Leaving as well.
-type account struct{ Live, Writing, Held, Leaving uint64 }
+// account is what the memory of one segment is used for, in bytes as objects ask for them. Held includes Unconfirmed.
+type account struct{ Live, Writing, Held, Unconfirmed uint64 }
 
 // accounts returns the accounts of all segments, without Live.
 func (s *Service) accounts() map[*segments.Segment]account {
@@ -63,7 +63,7 @@ func (s *Service) accounts() map[*segments.Segment]account {
 		a := out[m]
 		for _, e := range m.Ledger.Unfreed(nil) {
 			a.Held += e.Size
-			a.Leaving += e.Size
+			a.Unconfirmed += e.Size
 		}
 		out[m] = a
 	}
@@ -107,8 +107,8 @@ func (s *Service) Balance(ctx context.Context) error {
 			return fmt.Errorf("master: balance of segment %s (%s): %w", m.ID, m.Name, err)
 		case a.Live+a.Writing+a.Held != m.Used() || m.Used() > m.Size:
 			return fmt.Errorf("master: balance of segment %s (%s): %d bytes live, %d unfinished, %d held, but %d of %d in use", m.ID, m.Name, a.Live, a.Writing, a.Held, m.Used(), m.Size)
-		case a.Leaving != m.Used()-m.Needed():
-			return fmt.Errorf("master: balance of segment %s (%s): %d bytes wait for the ledger, but %d leave", m.ID, m.Name, a.Leaving, m.Used()-m.Needed())
+		case a.Unconfirmed != m.Unconfirmed():
+			return fmt.Errorf("master: balance of segment %s (%s): %d bytes wait for the ledger, but %d are unconfirmed", m.ID, m.Name, a.Unconfirmed, m.Unconfirmed())
 		case st.Requested != m.Used():
 			return fmt.Errorf("master: balance of segment %s (%s): the allocator has %d bytes in use, the master %d", m.ID, m.Name, st.Requested, m.Used())
 		}

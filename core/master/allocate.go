@@ -266,7 +266,7 @@ func (s *Service) evict(ctx context.Context, r evictor.Request) evictor.Result {
 }
 
 // evictAtWatermark evicts ahead of need when the pool is fuller than the watermark. What an earlier eviction took and a ledger
-// has yet to acknowledge counts as free: a node that pauses must not lose all of its objects, one eviction after the other.
+// has yet to confirm counts as free: a node that pauses must not lose all of its objects, one eviction after the other.
 func (s *Service) evictAtWatermark(ctx context.Context) {
 	v := s.registry.View()
 	if v.Capacity == 0 || s.cfg.EvictionRatio == 0 {
@@ -306,7 +306,7 @@ func (s *Service) explain(ctx context.Context, why *shortage) error {
 	if n := s.pool.HeldBytes(); n > 0 {
 		detail += fmt.Sprintf("; %s wait for a given-up writer or a last reader", metrics.Bytes(n))
 	}
-	if n := v.Used() - v.Needed(); n > 0 {
+	if n := v.Unconfirmed(); n > 0 {
 		detail += fmt.Sprintf("; %s wait until store nodes confirm that they are free", metrics.Bytes(n))
 	}
 	hint := "try again, add a segment, or remove pinned objects"

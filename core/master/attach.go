@@ -9,6 +9,7 @@ import (
 
 	"github.com/mooncake-go/mooncake/core/ledger"
 	"github.com/mooncake-go/mooncake/core/master/history"
+	"github.com/mooncake-go/mooncake/core/master/journal"
 	"github.com/mooncake-go/mooncake/core/master/lease"
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/segments"
@@ -297,7 +298,7 @@ func patience(ctx context.Context) (context.Context, func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		if steps++; steps == ackSteps {
-			end(context.DeadlineExceeded)
+			end(journal.ErrSilent)
 		} else if ctx.Err() == nil {
 			timer.Reset(ackTimeout / ackSteps)
 		}
@@ -329,16 +330,23 @@ func (s *Service) await(ctx context.Context, touched touched) (late *segments.Se
 }
 
 // awaitFrees waits until the memory is free that waits for a ledger, also on nodes that are behind if patient. It reports whether
-// some memory waited, and whether all of it is free: a node may not acknowledge that in time.
+// some memory waited, and whether all of that is free now: a node may not confirm it in time.
 func (s *Service) awaitFrees(ctx context.Context, patient bool) (some, all bool) {
 	var waiting touched
+	all = true
 	for _, m := range s.registry.View().Open {
-		if m.Ledger.Pending() && (patient || !m.Ledger.Behind()) {
+		if !m.Ledger.Pending() {
+			continue
+		}
+		some = true
+		if patient || !m.Ledger.Behind() {
 			waiting.add(m)
+		} else {
+			all = false
 		}
 	}
 	late, _ := s.await(ctx, waiting)
-	return len(waiting) > 0, late == nil
+	return some, all && late == nil
 }
 
 // unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved

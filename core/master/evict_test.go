@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -218,9 +219,33 @@ func TestAPutEvictsNoMoreForANodeThatPauses(t *testing.T) {
 		require.Equal(t, []errs.Code{errs.NoAvailableHandle}, codes(got))
 		require.ErrorContains(t, got[0].Err, "wait until store nodes confirm that they are free")
 		k.mute.Store(false)
+		settled(100 * time.Millisecond)
+		require.Equal(t, one(errs.OK), r.begin("new"), "as soon as the node has confirmed")
 		flushed()
 		require.Len(t, r.here(), 199, "one, and then the node was behind")
-		require.Equal(t, one(errs.OK), r.begin("new"))
+		require.Equal(t, one(errs.OK), r.begin("newer"), "the objects of the node can be evicted again at once")
+	})
+}
+
+// TestACallerThatGivesUpBlamesNoNode: a node is behind only if it has let a call wait for as long as calls wait.
+func TestACallerThatGivesUpBlamesNoNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, 1, 4)
+		r := startAttached(t, noLease, k)
+		put := func(patience time.Duration) float64 {
+			ctx, cancel := context.WithTimeout(r.ctx, patience)
+			defer cancel()
+			_, _ = r.PutStart(ctx, model.Caller{Client: r.client}, items([]string{patience.String()}, page), model.DefaultReplicateConfig(), nil)
+			all, err := r.Segments(r.ctx)
+			require.NoError(t, err)
+			return all[0].Weight
+		}
+		k.mute.Store(true)
+		require.EqualValues(t, 1, put(100*time.Millisecond))
+		require.Zero(t, put(time.Minute))
+		k.mute.Store(false)
+		flushed()
+		require.EqualValues(t, 1, put(2*time.Minute))
 	})
 }
 

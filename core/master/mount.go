@@ -222,7 +222,7 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Rea
 	s.pool.Leave()
 	if m.Ledger != nil {
 		for _, e := range m.Ledger.Close() {
-			m.Left(e.Size)
+			m.Freed(e.Size)
 		}
 		if m.Ledger.Feed().Remove(m.ID, m.Ledger) {
 			s.feeds.Forget(m.Client)

@@ -98,6 +98,10 @@ func (s *Service) softTTL(pin model.SoftPin) time.Duration {
 // maxRounds bounds how often one call evicts and asks the allocator again.
 const maxRounds = 8
 
+// maxPatience bounds how often one call waits for nodes that are behind with their ledgers, ackTimeout each time, because
+// nothing can be evicted elsewhere.
+const maxPatience = 2
+
 // put is one PutStart call in progress.
 type put struct {
 	s      *Service
@@ -314,7 +318,8 @@ func (p *put) deny(i int, err error) {
 // freed.
 func (p *put) run(ctx context.Context) {
 	var full *shortage
-	fragmented := -1 // how often memory was evicted and acknowledged, beyond the first time, and did not suffice
+	fragmented := -1 // how often memory was evicted and confirmed, beyond the first time, and did not suffice
+	patience := maxPatience
 	for round := 0; len(p.todo) > 0; round++ {
 		if err := p.allocate(ctx); err != nil {
 			p.s.counters.AllocFailures.Add(len(p.todo))
@@ -334,11 +339,12 @@ func (p *put) run(ctx context.Context) {
 		// Evict exactly what is missing, so that no object is evicted without need. If the
 		// allocation fails twice, the free memory is too fragmented. Then evict more, and cut
 		// larger objects into stripes, as is done if nothing can be evicted. Memory that a ledger
-		// has yet to acknowledge is no sign of that.
+		// has yet to confirm is no sign of that.
 		if !p.s.makeSpace(ctx, full, full.missing<<max(fragmented, 0)) && !p.cut() {
-			if some, _ := p.s.awaitFrees(ctx, true); !some {
+			if some, _ := p.s.awaitFrees(ctx, true); !some || patience == 0 {
 				break
 			}
+			patience--
 			continue
 		}
 		if _, all := p.s.awaitFrees(ctx, false); all {

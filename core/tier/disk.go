@@ -40,16 +40,18 @@ type Disk struct {
 	at     map[ledger.Put]place
 	values map[ledger.Put]ledger.Put // the put of each value that is here, to that of its copy
 	gone   []ledger.Put              // puts that the ledger has lost, and whose records are to be forgotten
+	going  uint64                    // the bytes of their values
 	wake   chan struct{}             // capacity 1: gone is not empty
 	idle   chan struct{}             // closed while nothing is to be forgotten
 	failed error                     // of the last Forget
 	order  order
 }
 
-// place is where the record of a put lies, and the put of its value.
+// place is where the record of a put lies, and the put and the size of its value.
 type place struct {
 	at    tier.Locator
 	value ledger.Put
+	size  uint64
 }
 
 // Open joins a started tier with a ledger. Where the ledger is new and the tier has records, it gets these. staging is
@@ -175,7 +177,7 @@ func (d *Disk) Write(ctx context.Context, p ledger.Put, sum model.Checksum, buff
 	}
 	d.changed.Store(true)
 	d.mu.Lock()
-	d.at[p], d.values[e.Value] = place{c.At, e.Value}, p
+	d.at[p], d.values[e.Value] = place{c.At, e.Value, e.Size}, p
 	d.order.came(saved{e.Value, p, e.Writer})
 	l := d.ledger
 	d.mu.Unlock()
@@ -244,9 +246,11 @@ func (d *Disk) Settled(p ledger.Put, _, s ledger.State) {
 
 // lose has the record of a put forgotten. The caller holds the lock.
 func (d *Disk) lose(p ledger.Put) {
-	if _, ok := d.at[p]; !ok {
+	at, ok := d.at[p]
+	if !ok {
 		return
 	}
+	d.going += at.size
 	if len(d.gone) == 0 {
 		d.idle = make(chan struct{})
 	}
@@ -268,6 +272,13 @@ func (d *Disk) Settle(ctx context.Context) error {
 		defer d.mu.Unlock()
 		return fmt.Errorf("the storage tier does not forget: %w", errors.Join(ctx.Err(), d.failed))
 	}
+}
+
+// Going returns the bytes of values whose records are still to be forgotten.
+func (d *Disk) Going() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.going
 }
 
 // IsSettled reports whether Settle would return at once.
@@ -324,7 +335,11 @@ func (d *Disk) forgotten(puts []ledger.Put, err error) {
 		}
 		delete(d.at, p)
 	}
-	if d.gone = append([]ledger.Put(nil), d.gone[len(puts):]...); len(d.gone) == 0 {
+	d.gone, d.going = append([]ledger.Put(nil), d.gone[len(puts):]...), 0
+	for _, p := range d.gone {
+		d.going += d.at[p].size
+	}
+	if len(d.gone) == 0 {
 		close(d.idle)
 		return
 	}
@@ -393,7 +408,7 @@ func (d *Disk) scan(ctx context.Context) error {
 				continue
 			}
 			value := ledger.Put(f.Record.Version.Epoch)
-			d.at[p], d.values[value] = place{f.At, value}, p
+			d.at[p], d.values[value] = place{f.At, value, f.Record.Size}, p
 		}
 		from = next
 	}

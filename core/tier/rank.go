@@ -26,13 +26,11 @@ type Ranking struct {
 	disk   *Disk
 	policy evict.Policy
 	seed   maphash.Seed
-	// evicted are the sizes of copies that went from the pool, whose space the disk has yet to free.
-	evicted map[ledger.Put]uint64
 }
 
 // Rank makes a policy rank the copies of a disk, beginning with those that are there.
 func (d *Disk) Rank(p evict.Policy) *Ranking {
-	r := &Ranking{disk: d, policy: p, seed: maphash.MakeSeed(), evicted: map[ledger.Put]uint64{}}
+	r := &Ranking{disk: d, policy: p, seed: maphash.MakeSeed()}
 	d.mu.Lock()
 	d.order.ranked, d.order.events = true, nil
 	there := make([]saved, 0, len(d.at))
@@ -88,20 +86,6 @@ func (r *Ranking) Tend(ctx context.Context) error {
 	return nil
 }
 
-// Leaving returns the bytes of evicted copies that the disk has yet to forget.
-func (r *Ranking) Leaving() (bytes uint64) {
-	r.disk.mu.Lock()
-	defer r.disk.mu.Unlock()
-	for p, size := range r.evicted {
-		if _, there := r.disk.at[p]; there {
-			bytes += size
-		} else {
-			delete(r.evicted, p)
-		}
-	}
-	return bytes
-}
-
 // Evict has clear take copies out of the pool until they add up to bytes, and returns how many bytes went. clear gets the
 // names of objects and returns those whose copy here is gone; the others are in use. Names are as the ledger has them.
 func (r *Ranking) Evict(ctx context.Context, bytes uint64, clear func(ctx context.Context, names []string) ([]string, error)) (freed uint64, err error) {
@@ -147,7 +131,6 @@ func (r *Ranking) take(ctx context.Context, victims []evict.Candidate, clear fun
 		if v, ok := names[name]; ok {
 			verdicts = append(verdicts, evict.Verdict{ID: v.ID, Evicted: true})
 			went += v.Size
-			r.evicted[ledger.Put(v.ID)] = v.Size
 			delete(names, name)
 		}
 	}

@@ -172,7 +172,7 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	protected := e.proposals(ctx, &r, &res, r.Need, false)
 	if e.got(&r, &res) < r.Floor {
 		before := res.Keys
-		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed }, func() bool { return e.got(&r, &res) >= r.Floor })
+		e.evictDeferred(ctx, &r, &res, true, func(c candidate) bool { return c.probed || c.silent }, func() bool { return e.got(&r, &res) >= r.Floor })
 		if protected { // Objects that lookups protect may be among the skipped ones.
 			protected = e.proposals(ctx, &r, &res, r.Floor, true)
 		}

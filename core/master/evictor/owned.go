@@ -32,10 +32,10 @@ type sample struct {
 // it cannot propose those of one owner without disturbing the order of the others. evictOwned
 // therefore evicts the oldest objects of a sample. The policy learns of them from the journal.
 func (e *Evictor) evictOwned(ctx context.Context, r *Request, res *Result) {
-	e.takeOwned(ctx, r, objects.Rules{}, r.Need, res)
-	res.Probed = e.takeOwned(ctx, r, objects.Rules{Probed: true}, r.Floor, res)
+	e.takeOwned(ctx, r, objects.Rules{Quota: true}, r.Need, res)
+	res.Probed = e.takeOwned(ctx, r, objects.Rules{Quota: true, Probed: true}, r.Floor, res)
 	if r.Soft {
-		res.Soft = e.takeOwned(ctx, r, objects.Rules{Probed: true, Soft: true}, r.Floor, res)
+		res.Soft = e.takeOwned(ctx, r, objects.Rules{Quota: true, Probed: true, Soft: true}, r.Floor, res)
 	}
 }
 
@@ -54,7 +54,7 @@ func (e *Evictor) takeOwned(ctx context.Context, r *Request, rules objects.Rules
 			ranks = ranks[1:]
 		}
 		e.finish(ctx, r.Why)
-		if len(ranks) > 0 && rules == (objects.Rules{}) {
+		if len(ranks) > 0 && !rules.Probed {
 			e.keep(r.Owner, ranks, now)
 		}
 		if e.table.Full() {
@@ -69,7 +69,7 @@ func (e *Evictor) takeOwned(ctx context.Context, r *Request, rules objects.Rules
 
 // sample returns the next victims of an owner, and whether they are all that may be evicted.
 func (e *Evictor) sample(owner string, rules objects.Rules, now lease.Instant) (ranks []objects.Rank, whole bool) {
-	if rules == (objects.Rules{}) {
+	if !rules.Probed {
 		left := e.samples[owner]
 		delete(e.samples, owner)
 		if len(left.ranks) > 0 && now < left.until {

@@ -13,6 +13,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -237,9 +238,24 @@ func (s *Stream) Wait(ctx context.Context, mark ledger.Seq) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			s.behind.Store(true)
+			if errors.Is(context.Cause(ctx), ErrSilent) {
+				s.lag(mark)
+			}
 			return errs.Wrap(errs.RPCTimeout, "the node did not acknowledge batch "+fmt.Sprint(mark)+" of its ledger", context.Cause(ctx))
 		}
+	}
+}
+
+// ErrSilent is the cause of a context that ends because a node took too long. A Wait that ends for another reason says nothing
+// about the node.
+var ErrSilent = fmt.Errorf("the node is silent: %w", context.DeadlineExceeded)
+
+// lag notes that a batch was not acknowledged in time.
+func (s *Stream) lag(mark ledger.Seq) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.acked < mark && !s.closed {
+		s.behind.Store(true)
 	}
 }
 
@@ -277,6 +293,7 @@ func (s *Stream) Close() (unfreed []alloc.Extent) {
 		unfreed = append(unfreed, p.extent)
 	}
 	s.pending, s.sent = nil, nil
+	s.behind.Store(false)
 	s.notify()
 	return unfreed
 }

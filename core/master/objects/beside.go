@@ -96,9 +96,9 @@ func (r *replica) readable(at journal.Instant) bool {
 	return true
 }
 
-// behind reports whether a piece lies on a node that is behind with its ledger.
+// behind reports whether all pieces lie on nodes that are behind with their ledgers.
 func (r *replica) behind() bool {
-	return slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return e.Seg.Ledger.Behind() })
+	return !slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return !e.Seg.Ledger.Behind() })
 }
 
 // on reports whether a piece lies on a segment of that name.

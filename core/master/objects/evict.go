@@ -20,6 +20,8 @@ type Rules struct {
 	Seq uint64
 	// Mate is for one of the other members of a group: they are listed once only.
 	Mate bool
+	// Quota makes space in a quota, which needs no node to confirm that memory is free.
+	Quota bool
 	// Save retains objects that no storage tier has yet, and with Mark has its node save it. It counts with Table.SaveOnEvict.
 	Save, Mark bool
 }
@@ -28,8 +30,8 @@ type Rules struct {
 // does. Then the disk is behind, and memory does not wait for it.
 const SavePatience = 30 * time.Second
 
-// The evictor leaves an object alone for absentPause whose segments are absent, and for behindPause where a node is behind
-// with its ledger.
+// absentPause and behindPause are how long the evictor leaves an object alone whose segments are absent, or whose nodes are
+// behind with their ledgers.
 const absentPause, behindPause = 10 * time.Second, time.Second
 
 // Evict takes an object out of memory: away, or, where a storage tier has a copy, its copies in memory. Missing when it
@@ -89,7 +91,7 @@ func (t *Table) protected(o object, now lease.Instant, rules Rules) (until lease
 		return 0, Missing
 	case !o.alive() && o.mounted():
 		return now.Add(absentPause), Silent
-	case o.behind():
+	case !rules.Quota && o.behind():
 		return now.Add(behindPause), Silent
 	case o.has(hardPin):
 		return 0, HardPinned

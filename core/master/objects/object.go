@@ -274,8 +274,8 @@ func (o object) readable(at journal.Instant) bool {
 	return false
 }
 
-// behind reports whether each copy in memory lies on a node that is behind with its ledger, so that its memory would not be
-// free.
+// behind reports whether all of the object's memory lies on nodes that are behind with their ledgers, so that none of it would
+// be free.
 func (o object) behind() bool {
 	copies := o.several()
 	if copies == nil {

@@ -1,8 +1,8 @@
 // Package placement decides in which segments the copies of an object may go, and how an
 // object is cut over several. Where inside a segment is the allocator's business.
 //
-// Every candidate list is an order, never a refusal: a segment of little weight comes late
-// in it, one whose node is silent comes last.
+// A candidate list is an order: a segment of little weight comes late in it. One whose node is
+// silent is a candidate only if all nodes are.
 package placement
 
 import (

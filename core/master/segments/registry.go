@@ -5,9 +5,9 @@
 // in step. Readers work on an immutable View; mounting, unmounting and a change of status
 // publish a new one.
 //
-// Health weighs the segments by what clients report of each other's nodes. A weight only
-// moves a segment back in the order in which placement tries them, so that a pool in which
-// every node is unwell goes on.
+// Health weighs the segments by what clients report of each other's nodes. A weight moves a
+// segment back in the order in which placement tries them, and that of a silent node keeps new
+// objects away while other nodes answer. So a pool in which every node is unwell goes on.
 package segments
 
 import (

@@ -36,7 +36,8 @@ type Segment struct {
 	status   atomic.Int32
 	deadline atomic.Int64
 	used     atomic.Int64
-	leaving  atomic.Int64
+	// unconfirmed is the part of used that is free once the ledger has confirmed it.
+	unconfirmed atomic.Int64
 	// weight holds the bits of the weight that differ from those of 1, so that a new
 	// segment has the full weight.
 	weight atomic.Uint64
@@ -150,7 +151,7 @@ func (s *Segment) Allocatable() bool {
 func (s *Segment) Deadline() lease.Instant { return lease.Instant(s.deadline.Load()) }
 
 // Weight is the share of new objects that the segment gets beside a healthy one, from 0
-// to 1. It orders candidates and refuses none. Set by Health.
+// to 1; 0 if its node is silent. Set by Health.
 func (s *Segment) Weight() float64 { return math.Float64frombits(s.weight.Load() ^ oneBits) }
 
 func (s *Segment) setWeight(w float64) { s.weight.Store(math.Float64bits(w) ^ oneBits) }
@@ -167,20 +168,24 @@ func (s *Segment) Give(n uint64) { s.used.Add(-int64(n)) }
 // Used returns the bytes that objects occupy, without the allocator's rounding.
 func (s *Segment) Used() uint64 { return uint64(max(s.used.Load(), 0)) }
 
-// Leave says that no object needs bytes any more that stay in use until the ledger has acknowledged that they are free.
-// Left ends that, and gives them back.
-func (s *Segment) Leave(n uint64) { s.leaving.Add(int64(n)) }
+// FreeLater says that no object needs n bytes any more, which stay in use until the ledger has confirmed that they are free.
+// Freed ends that, and gives them back.
+func (s *Segment) FreeLater(n uint64) { s.unconfirmed.Add(int64(n)) }
 
-// Left is the counterpart of Leave.
-func (s *Segment) Left(n uint64) {
+// Freed is the counterpart of FreeLater.
+func (s *Segment) Freed(n uint64) {
 	s.Give(n)
-	s.leaving.Add(-int64(n)) // After Give, so that Needed never counts them as needed meanwhile.
+	s.unconfirmed.Add(-int64(n)) // After Give, so that Needed never counts them as needed meanwhile.
 }
 
-// Needed is Used without the bytes that leave.
+// Unconfirmed returns the bytes that are free once the ledger has confirmed it.
+func (s *Segment) Unconfirmed() uint64 { return uint64(max(s.unconfirmed.Load(), 0)) }
+
+// Needed is Used without Unconfirmed.
 func (s *Segment) Needed() uint64 {
-	leaving := s.leaving.Load() // Before used, for the same reason.
-	return uint64(max(s.used.Load()-leaving, 0))
+	unconfirmed := s.Unconfirmed() // Before used, see Freed.
+	used := s.Used()
+	return used - min(unconfirmed, used)
 }
 
 // FreeRatio returns the free share, between 0 and 1.

@@ -86,7 +86,10 @@ func (v *View) Even() bool { return !v.uneven.Load() }
 // Used returns the bytes of memory that objects occupy, over all segments.
 func (v *View) Used() uint64 { return v.memory((*Segment).Used) }
 
-// Needed is Used without the bytes that leave, see Segment.Leave.
+// Unconfirmed returns the bytes of Used that are free once ledgers have confirmed it.
+func (v *View) Unconfirmed() uint64 { return v.memory((*Segment).Unconfirmed) }
+
+// Needed is Used without Unconfirmed.
 func (v *View) Needed() uint64 { return v.memory((*Segment).Needed) }
 
 // memory returns the sum of bytes over all segments of memory.

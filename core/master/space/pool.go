@@ -90,7 +90,7 @@ func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 	for _, e := range extents {
 		switch {
 		case e.Put != 0 && e.Seg.Ledger != nil && e.Seg.Alive():
-			e.Seg.Leave(e.Size)
+			e.Seg.FreeLater(e.Size)
 			e.Seg.Ledger.Free(e.Put, e.Alloc())
 			continue
 		case e.Seg.Alive():
@@ -105,7 +105,7 @@ func (p *Pool) Free(ctx context.Context, extents []segments.Extent) {
 // inside the gate.
 func (p *Pool) Freed(ctx context.Context, s *segments.Segment, extents []alloc.Extent) {
 	for _, e := range extents {
-		s.Left(e.Size)
+		s.Freed(e.Size)
 	}
 	if s.Alive() {
 		p.free(ctx, extents)

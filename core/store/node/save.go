@@ -329,25 +329,30 @@ func (s *saver) tend(ctx context.Context, x *segment) {
 		}
 		s.clearSuspects(ctx, x)
 		if ticks%syncTicks == 0 {
-			if err := x.tier.sync(ctx); (err != nil) != lags && ctx.Err() == nil {
-				lags = err != nil
-				s.deps.Log.Warn("what a storage tier got and forgot lately may not survive a crash of the machine, or does again", "tier", x.tier.Name, "lags", lags, "error", err)
+			switch err := x.tier.sync(ctx); {
+			case ctx.Err() != nil, (err != nil) == lags:
+			case err != nil:
+				lags = true
+				s.deps.Log.Warn("what a storage tier got and forgot lately may not survive a crash of the machine", "tier", x.tier.Name, "error", err)
+			default:
+				lags = false
+				s.deps.Log.Info("a storage tier is synced again", "tier", x.tier.Name)
 			}
 		}
 	}
 }
 
-// makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes. What it has
-// evicted and the storage has yet to forget counts as free: a disk that forgets nothing must not lose all of its copies.
+// makeSpace evicts a tier down to the low watermark if it is above the high one, or has no space for need bytes. What the
+// storage has yet to forget counts as free: a disk that forgets nothing must not lose all of its copies.
 func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 	x.tier.making.Lock()
 	defer x.tier.making.Unlock()
+	going := x.tier.disk.Going() // Before Stats, so that nothing counts as used that is forgotten meanwhile.
 	st, err := x.tier.disk.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	leaving := x.tier.rank.Leaving()
-	used, high, low := float64(st.Used-min(leaving, st.Used)), s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
+	used, high, low := float64(st.Used-min(going, st.Used)), s.cfg.Tiers.High*float64(st.Capacity), s.cfg.Tiers.Low*float64(st.Capacity)
 	if used <= high && need == 0 {
 		return x.tier.rank.Tend(ctx)
 	}
@@ -357,10 +362,10 @@ func (s *saver) makeSpace(ctx context.Context, x *segment, need uint64) error {
 		}
 		return errs.New(errs.KeysUltraLimit, "store node", "storage tier %s is full, and enable_disk_eviction of the master is off", x.tier.Name)
 	}
-	if need > 0 && leaving >= need {
+	if need > 0 && going >= need {
 		call, cancel := context.WithTimeout(ctx, tierPatience)
 		defer cancel()
-		return errs.Wrap(errs.NoAvailableHandle, "store node: storage tier "+x.tier.Name+" has evicted enough", x.tier.disk.Settle(call))
+		return errs.Wrap(errs.NoAvailableHandle, "store node: storage tier "+x.tier.Name+" has space once it forgets what went", x.tier.disk.Settle(call))
 	}
 	goal := max(need, uint64(max(0, used-low)))
 	freed, err := x.tier.rank.Evict(ctx, goal, func(ctx context.Context, names []string) ([]string, error) { return s.clear(ctx, x, names) })
