@@ -36,7 +36,14 @@ func (m *machine) copyEnd(t *rapid.T) {
 		return
 	}
 	source := slices.ContainsFunc(e.copies, func(s spot) bool { return s.id == e.source })
-	broken := !source || slices.ContainsFunc(e.copies, func(s spot) bool { return s.target && !s.alive() })
+	whole, stays := 0, false
+	for _, s := range e.copies {
+		if s.target && s.alive() {
+			whole++
+		}
+		stays = stays || !s.target && s.alive() && s.id != e.source
+	}
+	broken := !source || whole < e.targets || kind == model.MoveObject && whole == 0 && !stays
 	switch {
 	case !keep || broken:
 		if keep {
@@ -65,6 +72,9 @@ func (m *machine) remove(t *rapid.T) {
 	e := m.present(key)
 	var bin Bin
 	got := m.table.Remove(key, m.now, force, &bin)
+	if e != nil {
+		m.yield(e)
+	}
 	switch {
 	case e == nil:
 		require.Equal(t, Missing, got)
@@ -230,7 +240,7 @@ func (m *machine) copyBegin(t *rapid.T) {
 		spots[i].target, spots[i].id = true, plan.Targets[i].ID
 	}
 	e.copies = append(slices.Clone(e.copies), spots...)
-	e.copying, e.copier, e.kind, e.source, e.copyBegan = true, client, kind, src.ID, m.now
+	e.copying, e.copier, e.kind, e.source, e.targets, e.copyBegan = true, client, kind, src.ID, len(spots), m.now
 }
 
 func (s spot) on(name string) bool {

@@ -104,7 +104,7 @@ func (m *machine) upsert(t *rapid.T) {
 	refused := Done
 	switch {
 	case old == nil:
-	case old.copying:
+	case old.copying && !old.yields():
 		refused = Copying
 	case set.Group != "" && old.group != set.Group:
 		refused = WrongGroup
@@ -117,7 +117,7 @@ func (m *machine) upsert(t *rapid.T) {
 		require.Equal(t, refused, got)
 		_, got = m.table.Put(&n, m.now, patience, nil, &Bin{})
 		require.Equal(t, refused, got)
-	case old != nil && old.complete && old.size == size && old.leaseEnd() <= m.now && whole:
+	case old != nil && old.complete && !old.copying && old.size == size && old.leaseEnd() <= m.now && whole:
 		require.Equal(t, Done, got, "in place")
 		m.inherit(old, set)
 		old.client, old.since, old.sum, old.complete, old.lease, old.probe, old.soft = client, m.now, 0, false, 0, 0, false
@@ -139,6 +139,7 @@ func (m *machine) upsert(t *rapid.T) {
 			m.inherit(&taken, set)
 			e.hard, e.pinEnd, e.pinTTL = taken.hard, taken.pinEnd, taken.pinTTL
 			e.group = old.group // It is the same where the upsert names one.
+			m.yield(old)
 		}
 		m.displace(t, key, &bin)
 		e.told(replicas)
@@ -285,6 +286,18 @@ func (m *machine) abandon(t *rapid.T) {
 	require.Equal(t, puts, m.table.Abandon(match, &bin))
 	require.Equal(t, copies, m.table.AbandonCopies(match, &bin))
 	require.Equal(t, bytes, inBin(&bin))
+}
+
+// yields reports whether the copy in progress gives way to what would change the object, because its targets have been swept.
+func (e *entry) yields() bool {
+	return e.copying && e.kind == model.CopyObject && e.targets > 0 && !slices.ContainsFunc(e.copies, func(s spot) bool { return s.target })
+}
+
+// yield ends a copy that gives way.
+func (m *machine) yield(e *entry) {
+	if e.yields() {
+		m.endCopy(e)
+	}
 }
 
 // endCopy drops the targets and returns what they occupied.

@@ -48,6 +48,7 @@ type entry struct {
 	copier       int
 	kind         model.CopyKind
 	source       uint64
+	targets      int // of the copy
 	copyBegan    lease.Instant
 	groupOf      *members
 }

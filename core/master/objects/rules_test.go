@@ -167,6 +167,19 @@ func TestUpsertOfAnObjectWhoseSegmentWentTakesNewMemory(t *testing.T) {
 	}
 }
 
+// TestUpsertInPlaceAfterTheFirstCopyWent: the writer of the new value ends the put by the number that it was told.
+func TestUpsertInPlaceAfterTheFirstCopyWent(t *testing.T) {
+	r := newRig(t)
+	r.put("k", Settings{}, 0, 1)
+	r.segs[0].Kill()
+	var bin Bin
+	r.sweepAll(&bin)
+	told, out := r.Overwrite(&NewObject{Key: "k", Size: 8, Client: r.client}, 1, second, nil)
+	require.Equal(t, Done, out)
+	_, _, out = r.Finish("k", told[0].ID, r.client, model.Checksum{}, second, 0)
+	require.Equal(t, Done, out)
+}
+
 func TestAMoveLeavesACopy(t *testing.T) {
 	r := newRig(t)
 	r.put("k", Settings{}, 0, 1)

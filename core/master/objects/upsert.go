@@ -111,6 +111,9 @@ func (t *Table) renumber(o object) {
 	copies := o.several()
 	if copies == nil {
 		o.id = t.copies.Add(1)
+		if b := o.beside(); b != nil {
+			o.setBeside(beside{rest: b.rest}) // without the number of the last put
+		}
 	}
 	for i := range copies {
 		t.number(&copies[i])
