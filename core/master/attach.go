@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -273,7 +274,7 @@ func (s *Service) tellLedgers(ctx context.Context) {
 		all.add(m)
 	}
 	if late, err := s.await(ctx, all); late != nil {
-		s.log.Warn("a node did not confirm its ledger before the master stopped; its last objects may be lost", "segment", late.Name, "error", err)
+		s.log.Warn("nodes did not confirm their ledgers before the master stopped; their last objects may be lost", "segments", late.names(), "error", err)
 	}
 }
 
@@ -309,24 +310,26 @@ func patience(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// await returns when the ledgers of segments have all records so far, and the first that has not in time.
-func (s *Service) await(ctx context.Context, touched touched) (late *segments.Segment, err error) {
-	if len(touched) == 0 {
+// await returns when the ledgers of segments have all records so far, or when the time is over. late are the segments whose
+// nodes have not confirmed theirs by then, nil for none, and err says why.
+func (s *Service) await(ctx context.Context, all touched) (late touched, err error) {
+	if len(all) == 0 {
 		return nil, nil
 	}
 	ctx, release := patience(ctx)
 	defer release()
-	marks := make(map[*segments.Segment]ledger.Seq, len(touched))
-	for m := range touched {
+	marks := make(map[*segments.Segment]ledger.Seq, len(all))
+	for m := range all {
 		marks[m] = m.Ledger.Mark()
 		m.Ledger.Hurry(marks[m])
 	}
 	for m, mark := range marks {
-		if err := m.Ledger.Wait(ctx, mark); err != nil && m.Alive() {
-			return m, err
+		if e := m.Ledger.Wait(ctx, mark); e != nil && m.Alive() {
+			err = e
+			late.put(m)
 		}
 	}
-	return nil, nil
+	return late, err
 }
 
 // awaitFrees waits until the memory is free that waits for a ledger, also on nodes that are behind if patient. It reports whether
@@ -351,10 +354,11 @@ func (s *Service) awaitFrees(ctx context.Context, patient bool) (some, all bool)
 
 // unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved
 // away, or displaced by an upsert that failed here, while its ledger does not know yet. It must not come back when the key
-// has been replaced or removed.
+// has been replaced or removed. A node that is behind has let a call wait in vain already, and no other one waits for it: it
+// confirms nothing sooner for that.
 func (s *Service) unsettled() (all touched) {
 	for _, m := range s.registry.View().All {
-		if !m.Ledger.Settled() {
+		if !m.Ledger.Settled() && !m.Ledger.Behind() {
 			all.add(m)
 		}
 	}
@@ -368,10 +372,47 @@ func (t *touched) add(m *segments.Segment) {
 	if m.Ledger == nil || m.Absent() { // An absent one learns of it when it returns.
 		return
 	}
+	t.put(m)
+}
+
+func (t *touched) put(m *segments.Segment) {
 	if *t == nil {
 		*t = touched{}
 	}
 	(*t)[m] = struct{}{}
+}
+
+// meets reports whether two sets share a segment.
+func (t touched) meets(other touched) bool {
+	for m := range t {
+		if _, ok := other[m]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// names returns the names of the segments, in order.
+func (t touched) names() (names []string) {
+	for m := range t {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// has reports whether a piece of a replica lies in one of the segments.
+func (t touched) has(replicas []model.Replica) bool {
+	for i := range replicas {
+		for _, part := range replicas[i].Parts {
+			for m := range t {
+				if m.ID == part.SegmentID {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func (t *touched) addAll(extents []segments.Extent) {
@@ -386,9 +427,18 @@ func (t *touched) addBin(bin *objects.Bin) {
 	}
 }
 
-// lateError is the error of a call whose records a node did not take in time.
-func lateError(op string, late *segments.Segment, err error) error {
+// lateError is the error of a call whose records nodes did not take in time.
+func lateError(op string, late touched, err error) error {
 	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, op,
-		"the node of segment %s (%s) did not confirm within %s: %w", late.ID, late.Name, ackTimeout, err)),
-		"try again; if it goes on, check whether the node runs and reaches the master")
+		"the nodes of %d segments did not confirm within %s, %s: %w", len(late), ackTimeout, shortList(late.names()), err)),
+		"try again; if it goes on, check whether the nodes run and reach the master")
+}
+
+// shortList names the first of some names.
+func shortList(names []string) string {
+	const most = 4
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
 }

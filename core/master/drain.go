@@ -178,7 +178,7 @@ func (p drainPool) Target(segment string, u drain.Unit, candidates []string) (st
 	}
 	var best *segments.Segment
 	for _, m := range p.s.registry.View().All {
-		if m.Allocatable() && !m.OnTier() && !taken[m.Name] && (len(wanted) == 0 || wanted[m.Name]) && m.Size-min(m.Used(), m.Size) >= u.Size &&
+		if m.Allocatable() && m.Weight() > 0 && !m.OnTier() && !taken[m.Name] && (len(wanted) == 0 || wanted[m.Name]) && m.Size-min(m.Used(), m.Size) >= u.Size &&
 			(best == nil || m.FreeRatio() > best.FreeRatio()) {
 			best = m
 		}

@@ -62,8 +62,8 @@ func (s *Service) PutEnd(ctx context.Context, caller model.Caller, items []model
 }
 
 // land keeps the objects of puts that end from readers. The function that it returns has the nodes confirm that all bytes of
-// those that have ended have arrived, which the writers do not know, and then lets them be read. The objects are removed, and
-// their ends fail, if a node does not confirm in time.
+// those that have ended have arrived, which the writers do not know, and then lets them be read. The objects of a node that does
+// not confirm in time are removed, and their ends fail.
 func (s *Service) land(ctx context.Context, op string, c scope, items []model.EndItem, failed []error) (confirm func()) {
 	names := make([]string, len(items))
 	for i := range items {
@@ -72,24 +72,26 @@ func (s *Service) land(ctx context.Context, op string, c scope, items []model.En
 	s.landing.Begin(names)
 	return func() {
 		defer s.landing.End(names)
-		var touched touched
+		var all touched
+		lies := make([]touched, len(names))
 		for i, name := range names {
 			if v, ok := s.table.Look(name); ok && failed[i] == nil {
 				for j := range v.Replicas {
 					if m := s.registry.Get(v.Replicas[j].SegmentID); m != nil {
-						touched.add(m)
+						all.add(m)
+						lies[i].add(m)
 					}
 				}
 			}
 		}
-		late, err := s.await(ctx, touched)
+		late, err := s.await(ctx, all)
 		if late == nil {
 			return
 		}
 		var bin objects.Bin
 		s.pool.Enter()
 		for i, name := range names {
-			if failed[i] == nil {
+			if failed[i] == nil && lies[i].meets(late) {
 				failed[i] = lateError(op, late, err)
 				s.table.Remove(name, s.clock.Now(), true, &bin)
 			}

@@ -105,7 +105,7 @@ func (s *Service) expireClients(ctx context.Context, now lease.Instant) {
 		switch {
 		case dead(m.Client) && m.Ledger != nil && s.cfg.SegmentRetention > 0:
 			s.registry.SetAbsent(m, now)
-			s.usage.SetCapacity(s.registry.View().Capacity)
+			s.setQuotas()
 			s.announceLying(m)
 			names = append(names, m.Name)
 			s.log.Warn("segment absent: its node is silent; what it holds is unreadable until the node returns",

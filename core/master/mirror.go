@@ -244,7 +244,7 @@ func (s *Service) followSettle(ctx context.Context, m *mirror, until lease.Insta
 func (s *Service) publish(m *segments.Segment, now lease.Instant) {
 	s.health.Mount(m, now)
 	s.registry.Add(m)
-	s.usage.SetCapacity(s.registry.View().Capacity)
+	s.setQuotas()
 }
 
 // ended reports whether the writer of a put has ended.

@@ -188,7 +188,7 @@ func (s *Service) add(ctx context.Context, op string, client model.ClientID, seg
 	if err != nil {
 		return nil, errs.Wrap(errs.CodeOf(err), op+" "+seg.Name, err)
 	}
-	s.usage.SetCapacity(s.registry.View().Capacity)
+	s.setQuotas()
 	return m, nil
 }
 
@@ -228,7 +228,7 @@ func (s *Service) drop(ctx context.Context, m *segments.Segment, why history.Rea
 			s.feeds.Forget(m.Client)
 		}
 	}
-	s.usage.SetCapacity(s.registry.View().Capacity)
+	s.setQuotas()
 	s.departed[m] = false
 	s.lost.Store(int32(why))
 	select {

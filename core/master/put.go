@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/master/grants"
@@ -434,25 +433,17 @@ func (p *put) await(ctx context.Context) {
 			p.touched.add(m)
 		}
 	}
-	for late, err := p.s.await(ctx, p.touched); late != nil; late, err = p.s.await(ctx, p.touched) {
-		delete(p.touched, late)
-		p.s.health.Tick(p.s.clock.Now()) // Before the client tries again.
-		failed := func(i int) bool {
-			return slices.ContainsFunc(p.out[i].Value, func(r model.Replica) bool {
-				for _, part := range r.Parts {
-					if part.SegmentID == late.ID {
-						return true
-					}
-				}
-				return false
-			})
-		}
-		p.revoke(ctx, failed)
-		for i := range p.out {
-			if len(p.out[i].Value) > 0 && failed(i) {
-				p.s.counters.AllocFailures.Add(1)
-				p.out[i].Value, p.out[i].Err = nil, lateError(opPutStart+" "+short(p.items[i].Key), late, err)
-			}
+	late, err := p.s.await(ctx, p.touched)
+	if late == nil {
+		return
+	}
+	p.s.health.Tick(p.s.clock.Now()) // Before the client tries again.
+	failed := func(i int) bool { return late.has(p.out[i].Value) }
+	p.revoke(ctx, failed)
+	for i := range p.out {
+		if failed(i) {
+			p.s.counters.AllocFailures.Add(1)
+			p.out[i].Value, p.out[i].Err = nil, lateError(opPutStart+" "+short(p.items[i].Key), late, err)
 		}
 	}
 }

@@ -26,13 +26,24 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 			names[i] = c.name(k)
 		}
 	}
-	got, _, late := s.removeAll(ctx, op, names, force, history.RemovedByKey)
+	got, bin := s.take(ctx, names, force, history.RemovedByKey)
+	var gone touched
+	gone.addBin(&bin)
+	late, err := s.confirmGone(ctx, gone, len(bin.Objects) > 0)
+	unconfirmed := map[string]bool{}
+	if late != nil {
+		for g, extents := range bin.Each {
+			var lies touched
+			lies.addAll(extents)
+			unconfirmed[g.Key] = unconfirmed[g.Key] || lies.meets(late)
+		}
+	}
 	for i, k := range keys {
 		if out[i] == nil {
 			out[i] = outcomeError(got[i], op, k)
 		}
-		if out[i] == nil {
-			out[i] = late
+		if out[i] == nil && unconfirmed[names[i]] {
+			out[i] = lateError(op, late, err)
 		}
 		s.counters.Remove.Done(out[i] != nil)
 	}
@@ -40,33 +51,29 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 	return out, nil
 }
 
-// removeAll removes what the table holds under names, and passes over empty ones. Memory
-// that a reader still has a lease on stays as it is until the lease ends. late is the error of the objects that are
-// removed, but of which a node has not confirmed that: they may come back if the master restarts now.
-func (s *Service) removeAll(ctx context.Context, op string, names []string, force bool, why history.Reason) (out []objects.Outcome, removed int, late error) {
+// take removes what the table holds under names, and passes over empty ones. Memory that a reader still has a lease on stays as
+// it is until the lease ends. The bin has what went, and owns none of its memory.
+func (s *Service) take(ctx context.Context, names []string, force bool, why history.Reason) (out []objects.Outcome, bin objects.Bin) {
 	out = make([]objects.Outcome, len(names))
-	var bin objects.Bin
 	s.pool.Enter()
+	defer s.pool.Leave()
 	now := s.clock.Now()
 	for i, name := range names {
-		if name == "" {
-			continue
-		}
-		if out[i] = s.table.Remove(name, now, force, &bin); out[i] == objects.Done {
-			removed++
+		if name != "" {
+			out[i] = s.table.Remove(name, now, force, &bin)
 		}
 	}
-	var touched touched
-	touched.addBin(&bin)
 	s.reclaim(ctx, &bin, why, false)
-	s.pool.Leave()
-	if m, err := s.await(ctx, touched); m != nil {
-		return out, removed, lateError(op, m, err)
+	return out, bin
+}
+
+// confirmGone waits until the nodes of removed objects have confirmed that. Objects in the segments that are late may come back
+// if the master restarts now.
+func (s *Service) confirmGone(ctx context.Context, gone touched, some bool) (late touched, err error) {
+	if late, err = s.await(ctx, gone); late == nil && some {
+		_, _ = s.await(ctx, s.unsettled()) // A node that falls silent delays one removal, as it does an upsert.
 	}
-	if removed > 0 {
-		_, _ = s.await(ctx, s.unsettled()) // A node that is silent delays the removal, as it does an upsert.
-	}
-	return out, removed, nil
+	return late, err
 }
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in
@@ -114,10 +121,11 @@ func (s *Service) removeEverything(ctx context.Context, caller model.Caller, for
 	return s.removeWhere(ctx, op, match, force, history.RemovedWithAll)
 }
 
-// removeWhere walks through the table. match runs without a lock.
+// removeWhere walks through the table, and waits at the end until nodes have confirmed what went. match runs without a lock.
 func (s *Service) removeWhere(ctx context.Context, op string, match func(name string) bool, force bool, why history.Reason) (int, error) {
 	total := 0
 	var all, names []string
+	var gone touched
 	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		if err := ctx.Err(); err != nil {
 			return total, errs.Wrap(errs.RPCTimeout, op, err)
@@ -129,12 +137,17 @@ func (s *Service) removeWhere(ctx context.Context, op string, match func(name st
 				names = append(names, name)
 			}
 		}
-		_, n, err := s.removeAll(ctx, op, names, force, why)
-		total += n
-		s.feed(ctx)
-		if err != nil {
-			return total, err
+		out, bin := s.take(ctx, names, force, why)
+		for _, got := range out {
+			if got == objects.Done {
+				total++
+			}
 		}
+		gone.addBin(&bin)
+		s.feed(ctx)
+	}
+	if late, err := s.confirmGone(ctx, gone, total > 0); late != nil {
+		return total, lateError(op, late, err)
 	}
 	return total, nil
 }

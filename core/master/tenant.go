@@ -152,3 +152,6 @@ func (s *Service) oneTenant() error {
 	return errs.WithHint(errs.New(errs.UnavailableInCurrentMode, "master: tenants", "the master serves one tenant only"),
 		"start it with --enable_multi_tenants and a quota file")
 }
+
+// setQuotas divides the memory that there is among the quotas, with that of absent segments: what lies there stays charged.
+func (s *Service) setQuotas() { s.usage.SetCapacity(s.registry.View().Retained) }

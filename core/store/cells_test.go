@@ -13,6 +13,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/cells"
 	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/master/journal"
+	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/core/store"
 	"github.com/mooncake-go/mooncake/core/store/node"
 	"github.com/mooncake-go/mooncake/core/store/router"
@@ -93,6 +94,29 @@ func missing(t *testing.T, m *member, keys, size, n int) map[int]int {
 		require.Equal(t, content(key, size), got)
 	}
 	return out
+}
+
+// TestAStoreLeavesTheCellsThatAnswer: a store that stops takes its memory out of each cell whose master answers.
+func TestAStoreLeavesTheCellsThatAnswer(t *testing.T) {
+	for answers := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			c, shelf := newCelled(t, 3), newShelf(t)
+			s := c.p.member("s:1", memberOptions{segments: []uint64{24 << 20}, vault: shelf, master: c.view(t)})
+			var ids []model.SegmentID
+			for _, one := range s.node.Segments() {
+				ids = append(ids, one.ID)
+			}
+			for i := range c.masters {
+				if i != answers {
+					c.kill(i)
+				}
+			}
+			require.Error(t, s.node.UnmountSegments(t.Context(), ids, 0))
+			list, err := c.masters[answers].Segments(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, list, "cell %d", answers)
+		})
+	}
 }
 
 // TestAStoreOfSeveralCells: it has memory at each of them. What lies in a cell is there again after its master has started anew,

@@ -437,3 +437,20 @@ func TestSealedTiers(t *testing.T) {
 		}
 	}
 }
+
+// TestIndeterminatePutsLeakNoStaging: the memory of a sealed value is free once its write has ended, also if that is indeterminate.
+func TestIndeterminatePutsLeakNoStaging(t *testing.T) {
+	p := newPool(t, nil)
+	p.member("node:1", memberOptions{segments: []uint64{8 << 20}})
+	keys := testKeys(t)
+	c := p.member("client:1", memberOptions{client: func(c *client.Config) {
+		c.Seal.Algorithm, c.Seal.Keys, c.Seal.Staging = seal.AEAD, keys, 256<<10
+	}})
+	for i := range 20 {
+		makeIndeterminate(c, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err := c.Put(ctx, fmt.Sprint(i), content(fmt.Sprint(i), 60_000), one)
+		cancel()
+		require.NoError(t, err, "put %d", i)
+	}
+}

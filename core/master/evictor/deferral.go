@@ -67,8 +67,11 @@ func (p *deferral) add(c candidate) bool {
 	return true
 }
 
+// places returns how many more candidates there is space for.
+func (p *deferral) places() int { return max(maxDeferred-len(p.valid), 0) }
+
 // full reports whether there is no space.
-func (p *deferral) full() bool { return len(p.valid) >= maxDeferred }
+func (p *deferral) full() bool { return p.places() == 0 }
 
 // set notes where a candidate is and whether it waits to be saved.
 func (p *deferral) set(c candidate) {

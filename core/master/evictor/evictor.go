@@ -181,7 +181,7 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if protected && res.Keys == 0 {
 		e.barren = e.clock.Now().Add(barrenPause)
 	}
-	if e.got(&r, &res) < r.Floor && r.Soft {
+	if e.got(&r, &res) < r.Floor && r.Soft && r.Saves >= 0 { // Others wait for the disk, and not for lack of them.
 		before := res.Keys
 		e.evictPinned(ctx, &r, &res)
 		res.Soft = res.Keys - before
@@ -243,7 +243,11 @@ func (e *Evictor) evictProposed(ctx context.Context, r *Request, res *Result, go
 	// A caller that hangs up halfway would lose the proposal, and the policy would need a resync.
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 	defer cancel()
-	victims, err := e.policy.Propose(call, e.candidates[:0], ask)
+	dst := e.candidates[:0]
+	if r.Saves < 0 { // What finds no place in the deferral would count as just read.
+		dst = dst[:0:min(cap(dst), e.deferred.places())]
+	}
+	victims, err := e.policy.Propose(call, dst, ask)
 	if err != nil {
 		e.fail(err)
 		res.Err = err

@@ -120,3 +120,35 @@ func TestSavingIsBounded(t *testing.T) {
 		require.Equal(t, Result{Keys: 100, Bytes: 100}, b.Evict(t.Context(), need(100)))
 	})
 }
+
+// TestPinnedObjectsDoNotGoForTheDisk: softly pinned objects stay while others wait to be saved.
+func TestPinnedObjectsDoNotGoForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newSavingFixture(t)
+		b.putAs(t, objects.Settings{SoftPin: model.SoftPinEnable, SoftTTL: time.Hour}, 0, 10)
+		b.put(t, 10, maxDeferred+2000)
+		r := keep(maxDeferred+1000, -1)
+		r.Soft = true
+		require.Equal(t, Result{Saving: maxDeferred}, b.Evict(t.Context(), r))
+		require.Equal(t, Result{}, b.Evict(t.Context(), r))
+	})
+}
+
+// TestSavingKeepsTheOrder: candidates for which there is no place yet keep theirs in the order of the policy.
+func TestSavingKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tier := newSavingFixture(t)
+		b.put(t, 0, maxDeferred+8000)
+		for i := range 3 {
+			b.Evict(t.Context(), keep(maxDeferred+7000, -1))
+			b.save(t, tier, 10*i, 10*(i+1))
+			time.Sleep(savePause)
+		}
+		b.Evict(t.Context(), need(maxDeferred+100))
+		var want []string
+		for i := 30; i < maxDeferred+100; i++ {
+			want = append(want, fmt.Sprint(i))
+		}
+		require.Subset(t, b.reclaimed[history.EvictedForPut], want)
+	})
+}

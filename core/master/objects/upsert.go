@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/lease"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 )
 
@@ -45,7 +46,7 @@ func inherit(set Settings, old object, now lease.Instant) (Settings, lease.Insta
 
 // Overwrite begins an upsert on the memory that the object has, and appends its copies to
 // dst. Until it is finished the object is not readable. n gets the group of the object. NeedsSpace when there is no such
-// object, a copy of it is dead, its size or number of copies differs, its copies are not Plain as asked, or a
+// object, a copy of it is dead or its node silent, its size or number of copies differs, its copies are not Plain as asked, or a
 // reader may be reading it: then memory of its own is needed, and Put with Replace. Copying, WrongGroup.
 func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []model.Replica) ([]model.Replica, Outcome) {
 	i, s, o := t.open(n.Key)
@@ -53,7 +54,7 @@ func (t *Table) Overwrite(n *NewObject, copies int, now lease.Instant, dst []mod
 	if out := replaces(o, n.Settings.Group); out != Done {
 		return dst, out
 	}
-	if o.none() || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies || n.Plain && !o.allPlain() {
+	if o.none() || !o.alive() || !o.has(complete) || o.size() != n.Size || o.leaseEnd() > now || o.copying() || o.intact() != copies || !o.awake() || n.Plain && !o.allPlain() {
 		return dst, NeedsSpace
 	}
 	set, pinEnd := inherit(n.Settings, o, now)
@@ -92,6 +93,17 @@ func (o object) intact() int {
 		}
 	}
 	return len(copies)
+}
+
+// awake reports whether no node of the object is silent, of which a put would wait in vain.
+func (o object) awake() bool {
+	copies := o.several()
+	if copies == nil {
+		return o.segment().Weight() > 0
+	}
+	return !slices.ContainsFunc(copies, func(r replica) bool {
+		return slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return e.Seg.Weight() == 0 })
+	})
 }
 
 // allPlain reports whether upstream's clients can write all copies.

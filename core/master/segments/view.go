@@ -16,6 +16,8 @@ type View struct {
 	All []*Segment
 	// Away lists those that are absent.
 	Away []*Segment
+	// Retained is Capacity and the size of the memory of Away.
+	Retained uint64
 	// Open lists those of All that take new objects, in the same order. Storage tiers take copies only.
 	Open []*Segment
 	// Tiers lists those of All that are storage tiers.
@@ -137,12 +139,18 @@ func newView(mounted []*Segment) *View {
 		byEndpoint: make(map[string][]*Segment, len(all)),
 		openOn:     make(map[string][]*Segment),
 	}
+	for _, s := range away {
+		if !s.OnTier() {
+			v.Retained += s.Size
+		}
+	}
 	open := make(map[string]struct{}, len(all))
 	for _, s := range all {
 		if s.OnTier() {
 			v.Tiers = append(v.Tiers, s)
 		} else {
 			v.Capacity += s.Size
+			v.Retained += s.Size
 		}
 		v.bySpace[s.Space] = s
 		v.byName[s.Name] = append(v.byName[s.Name], s)

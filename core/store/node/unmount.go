@@ -126,17 +126,33 @@ func (n *Node) choose(ids []model.SegmentID) ([]*segment, error) {
 	return out, nil
 }
 
-// unmount tells the master that segments go, except those that the master cannot know.
+// unmount tells the masters that segments go, except those that no master can know. A master that does not answer keeps no other
+// one from hearing it.
 func (n *Node) unmount(ctx context.Context, segments []*segment, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.RPCTimeout)
 	defer cancel()
+	cells := map[int][]*segment{}
 	for _, s := range segments {
 		n.mu.Lock()
-		mounted := s.mounted
-		n.mu.Unlock()
-		if !mounted {
-			continue
+		if s.mounted {
+			cells[s.cell] = append(cells[s.cell], s)
 		}
+		n.mu.Unlock()
+	}
+	failed := make(chan error, len(cells))
+	for _, of := range cells {
+		go func() { failed <- n.unmountCell(ctx, of, grace) }()
+	}
+	var all error
+	for range cells {
+		all = errors.Join(all, <-failed)
+	}
+	return all
+}
+
+// unmountCell tells the master of a cell that segments go.
+func (n *Node) unmountCell(ctx context.Context, segments []*segment, grace time.Duration) error {
+	for _, s := range segments {
 		if err := n.unmountAt(ctx, s, grace); err != nil {
 			return err
 		}

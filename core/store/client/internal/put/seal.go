@@ -63,12 +63,10 @@ func (c *Call) staged(ctx context.Context, items []*Item, size int, put func([]*
 	c.sealing.space = s.mem
 	put(items)
 	c.sealing.space = nil
-	leaked := false
 	for _, it := range items {
-		leaked = leaked || it.indeterminate || it.wasIndeterminate
 		it.fragments = nil
 	}
-	c.w.staging.put(s, leaked)
+	c.w.staging.put(s)
 }
 
 // seal seals the values of items that are not sealed yet.

@@ -111,12 +111,10 @@ func (s *staging) get(ctx context.Context, size int) (staged, error) {
 	}
 }
 
-// put gives memory back. What a transport may still read is not used again.
-func (s *staging) put(m staged, leaked bool) {
+// put gives memory back. No transport reads it any more, also where a write is indeterminate: that concerns the peer's memory.
+func (s *staging) put(m staged) {
 	if m.large {
 		<-s.large
 	}
-	if !leaked {
-		m.buffer.Release()
-	}
+	m.buffer.Release()
 }
