@@ -273,7 +273,7 @@ func (s *Service) tellLedgers(ctx context.Context) {
 	for _, m := range s.registry.View().All {
 		all.add(m)
 	}
-	if late, err := s.await(ctx, all); late != nil {
+	if late, err := s.await(ctx, all, nil); late != nil {
 		s.log.Warn("nodes did not confirm their ledgers before the master stopped; their last objects may be lost", "segments", late.names(), "error", err)
 	}
 }
@@ -310,21 +310,23 @@ func patience(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// await returns when the ledgers of segments have all records so far, or when the time is over. late are the segments whose
-// nodes have not confirmed theirs by then, nil for none, and err says why.
-func (s *Service) await(ctx context.Context, all touched) (late touched, err error) {
-	if len(all) == 0 {
+// await returns when the ledgers of two sets of segments have all records so far, or when the time is over. late are those of the
+// first set whose nodes have not confirmed theirs by then, nil for none, and err says why.
+func (s *Service) await(ctx context.Context, needed, others touched) (late touched, err error) {
+	if len(needed)+len(others) == 0 {
 		return nil, nil
 	}
 	ctx, release := patience(ctx)
 	defer release()
-	marks := make(map[*segments.Segment]ledger.Seq, len(all))
-	for m := range all {
-		marks[m] = m.Ledger.Mark()
-		m.Ledger.Hurry(marks[m])
+	marks := make(map[*segments.Segment]ledger.Seq, len(needed)+len(others))
+	for _, set := range []touched{needed, others} {
+		for m := range set {
+			marks[m] = m.Ledger.Mark()
+			m.Ledger.Hurry(marks[m])
+		}
 	}
 	for m, mark := range marks {
-		if e := m.Ledger.Wait(ctx, mark); e != nil && m.Alive() {
+		if e := m.Ledger.Wait(ctx, mark); e != nil && m.Alive() && needed.contains(m) {
 			err = e
 			late.put(m)
 		}
@@ -348,14 +350,14 @@ func (s *Service) awaitFrees(ctx context.Context, patient bool) (some, all bool)
 			all = false
 		}
 	}
-	late, _ := s.await(ctx, waiting)
+	late, _ := s.await(ctx, waiting, nil)
 	return some, all && late == nil
 }
 
 // unsettled are the segments whose ledgers lack records. A value of a key may have left the table before, evicted, moved
 // away, or displaced by an upsert that failed here, while its ledger does not know yet. It must not come back when the key
-// has been replaced or removed. A node that is behind has let a call wait in vain already, and no other one waits for it: it
-// confirms nothing sooner for that.
+// has been replaced or removed. A node that is behind is left out: a call has waited for it in vain, and another wait would not
+// make it confirm sooner.
 func (s *Service) unsettled() (all touched) {
 	for _, m := range s.registry.View().All {
 		if !m.Ledger.Settled() && !m.Ledger.Behind() {
@@ -382,10 +384,15 @@ func (t *touched) put(m *segments.Segment) {
 	(*t)[m] = struct{}{}
 }
 
+func (t touched) contains(m *segments.Segment) bool {
+	_, ok := t[m]
+	return ok
+}
+
 // meets reports whether two sets share a segment.
 func (t touched) meets(other touched) bool {
 	for m := range t {
-		if _, ok := other[m]; ok {
+		if other.contains(m) {
 			return true
 		}
 	}
@@ -398,7 +405,7 @@ func (t touched) names() (names []string) {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // has reports whether a piece of a replica lies in one of the segments.
@@ -430,7 +437,7 @@ func (t *touched) addBin(bin *objects.Bin) {
 // lateError is the error of a call whose records nodes did not take in time.
 func lateError(op string, late touched, err error) error {
 	return errs.WithHint(errs.WithClass(errs.ClassTransientPeer, "", errs.New(errs.UnavailableInCurrentStatus, op,
-		"the nodes of %d segments did not confirm within %s, %s: %w", len(late), ackTimeout, shortList(late.names()), err)),
+		"the nodes of segments %s did not confirm within %s: %w", shortList(late.names()), ackTimeout, err)),
 		"try again; if it goes on, check whether the nodes run and reach the master")
 }
 

@@ -71,7 +71,7 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 	}
 	var touched touched
 	touched.addAll(slices.Concat(got...))
-	late, err := s.await(ctx, touched)
+	late, err := s.await(ctx, touched, nil)
 	if late != nil {
 		err = lateError(op, late, err)
 	} else if err = ctx.Err(); err != nil {

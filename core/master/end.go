@@ -84,7 +84,7 @@ func (s *Service) land(ctx context.Context, op string, c scope, items []model.En
 				}
 			}
 		}
-		late, err := s.await(ctx, all)
+		late, err := s.await(ctx, all, nil)
 		if late == nil {
 			return
 		}

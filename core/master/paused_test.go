@@ -166,4 +166,3 @@ func TestQuotasCountAbsentNodes(t *testing.T) {
 		one.leave()
 	})
 }
-

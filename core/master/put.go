@@ -433,7 +433,7 @@ func (p *put) await(ctx context.Context) {
 			p.touched.add(m)
 		}
 	}
-	late, err := p.s.await(ctx, p.touched)
+	late, err := p.s.await(ctx, p.touched, nil)
 	if late == nil {
 		return
 	}

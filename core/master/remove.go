@@ -3,9 +3,11 @@ package master
 import (
 	"context"
 	"regexp"
+	"slices"
 
 	"github.com/mooncake-go/mooncake/core/master/history"
 	"github.com/mooncake-go/mooncake/core/master/objects"
+	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -29,13 +31,15 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 	got, bin := s.take(ctx, names, force, history.RemovedByKey)
 	var gone touched
 	gone.addBin(&bin)
-	late, err := s.confirmGone(ctx, gone, len(bin.Objects) > 0)
+	var others touched
+	if len(bin.Objects) > 0 {
+		others = s.unsettled() // A node that falls silent delays one removal, as it does an upsert.
+	}
+	late, err := s.await(ctx, gone, others)
 	unconfirmed := map[string]bool{}
-	if late != nil {
-		for g, extents := range bin.Each {
-			var lies touched
-			lies.addAll(extents)
-			unconfirmed[g.Key] = unconfirmed[g.Key] || lies.meets(late)
+	for g, extents := range bin.Each {
+		if slices.ContainsFunc(extents, func(e segments.Extent) bool { return late.contains(e.Seg) }) {
+			unconfirmed[g.Key] = true
 		}
 	}
 	for i, k := range keys {
@@ -52,7 +56,7 @@ func (s *Service) Remove(ctx context.Context, caller model.Caller, keys []model.
 }
 
 // take removes what the table holds under names, and passes over empty ones. Memory that a reader still has a lease on stays as
-// it is until the lease ends. The bin has what went, and owns none of its memory.
+// it is until the lease ends. The bin has what went; its memory is reclaimed already.
 func (s *Service) take(ctx context.Context, names []string, force bool, why history.Reason) (out []objects.Outcome, bin objects.Bin) {
 	out = make([]objects.Outcome, len(names))
 	s.pool.Enter()
@@ -65,15 +69,6 @@ func (s *Service) take(ctx context.Context, names []string, force bool, why hist
 	}
 	s.reclaim(ctx, &bin, why, false)
 	return out, bin
-}
-
-// confirmGone waits until the nodes of removed objects have confirmed that. Objects in the segments that are late may come back
-// if the master restarts now.
-func (s *Service) confirmGone(ctx context.Context, gone touched, some bool) (late touched, err error) {
-	if late, err = s.await(ctx, gone); late == nil && some {
-		_, _ = s.await(ctx, s.unsettled()) // A node that falls silent delays one removal, as it does an upsert.
-	}
-	return late, err
 }
 
 // RemoveByRegex deletes what matches and may be removed, and returns how many. An error in
@@ -121,11 +116,11 @@ func (s *Service) removeEverything(ctx context.Context, caller model.Caller, for
 	return s.removeWhere(ctx, op, match, force, history.RemovedWithAll)
 }
 
-// removeWhere walks through the table, and waits at the end until nodes have confirmed what went. match runs without a lock.
-func (s *Service) removeWhere(ctx context.Context, op string, match func(name string) bool, force bool, why history.Reason) (int, error) {
-	total := 0
+// removeWhere walks through the table. After each step it waits until nodes have confirmed what went, so that their ledgers keep
+// up, but only once for a node that is late. match runs without a lock.
+func (s *Service) removeWhere(ctx context.Context, op string, match func(name string) bool, force bool, why history.Reason) (total int, failed error) {
 	var all, names []string
-	var gone touched
+	var late touched
 	for at, more := objects.Cursor(0), true; more; more = at != 0 {
 		if err := ctx.Err(); err != nil {
 			return total, errs.Wrap(errs.RPCTimeout, op, err)
@@ -143,13 +138,24 @@ func (s *Service) removeWhere(ctx context.Context, op string, match func(name st
 				total++
 			}
 		}
+		var gone, others touched
 		gone.addBin(&bin)
+		if at == 0 && total > 0 {
+			others = s.unsettled()
+		}
+		for m := range late {
+			delete(gone, m)
+		}
+		silent, err := s.await(ctx, gone, others)
+		for m := range silent {
+			late.put(m)
+		}
+		if silent != nil {
+			failed = lateError(op, late, err)
+		}
 		s.feed(ctx)
 	}
-	if late, err := s.confirmGone(ctx, gone, total > 0); late != nil {
-		return total, lateError(op, late, err)
-	}
-	return total, nil
+	return total, failed
 }
 
 // matching selects the names whose keys belong to a caller and contain a match, all of them
@@ -202,7 +208,7 @@ func (s *Service) ClearReplicas(ctx context.Context, caller model.Caller, keys [
 	touched.addBin(&bin)
 	s.reclaim(ctx, &bin, history.ClearedByOwner, false)
 	s.pool.Leave()
-	late, err := s.await(ctx, touched)
+	late, err := s.await(ctx, touched, nil)
 	s.counters.ClearReplicas.Done(len(keys), len(keys)-len(cleared))
 	s.feed(ctx)
 	if late != nil {

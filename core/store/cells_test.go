@@ -96,6 +96,18 @@ func missing(t *testing.T, m *member, keys, size, n int) map[int]int {
 	return out
 }
 
+// TestACellWithoutAMasterShortensNoGrace: readers of the other cells get the grace of a store that stops.
+func TestACellWithoutAMasterShortensNoGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCelled(t, 3)
+		s := c.p.member("s:1", memberOptions{segments: []uint64{24 << 20}, master: c.view(t), node: func(n *node.Config) { n.StopGrace = 20 * time.Second }})
+		c.kill(1)
+		began := time.Now()
+		s.stop()
+		require.GreaterOrEqual(t, time.Since(began), 20*time.Second)
+	})
+}
+
 // TestAStoreLeavesTheCellsThatAnswer: a store that stops takes its memory out of each cell whose master answers.
 func TestAStoreLeavesTheCellsThatAnswer(t *testing.T) {
 	for answers := range 3 {

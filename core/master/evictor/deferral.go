@@ -11,6 +11,9 @@ import (
 // maxDeferred bounds the deferred candidates. The evictor skips further ones.
 const maxDeferred = 1 << 13
 
+// leastPlaces is how many candidates the policy is asked for at least where all of them may have to wait.
+const leastPlaces = 64
+
 // candidate is a proposed object that could not go yet.
 type candidate struct {
 	evict.Candidate
@@ -69,6 +72,9 @@ func (p *deferral) add(c candidate) bool {
 
 // places returns how many more candidates there is space for.
 func (p *deferral) places() int { return max(maxDeferred-len(p.valid), 0) }
+
+// crowded reports whether there is space for so few that the policy is not asked for them.
+func (p *deferral) crowded() bool { return p.places() < leastPlaces }
 
 // full reports whether there is no space.
 func (p *deferral) full() bool { return p.places() == 0 }

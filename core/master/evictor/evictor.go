@@ -181,7 +181,7 @@ func (e *Evictor) Evict(ctx context.Context, r Request) (res Result) {
 	if protected && res.Keys == 0 {
 		e.barren = e.clock.Now().Add(barrenPause)
 	}
-	if e.got(&r, &res) < r.Floor && r.Soft && r.Saves >= 0 { // Others wait for the disk, and not for lack of them.
+	if behind := r.Saves < 0 && e.deferred.crowded(); e.got(&r, &res) < r.Floor && r.Soft && !behind { // Others go once they are saved.
 		before := res.Keys
 		e.evictPinned(ctx, &r, &res)
 		res.Soft = res.Keys - before
@@ -207,7 +207,7 @@ func (e *Evictor) proposals(ctx context.Context, r *Request, res *Result, goal u
 	}
 	ask := goal - min(e.got(r, res), goal)
 	for idle := e.table.Readable()/proposeBatch + maxIdleRounds; idle > 0 && e.got(r, res) < goal && res.Err == nil; {
-		if r.Saves < 0 && e.deferred.full() {
+		if r.Saves < 0 && e.deferred.crowded() {
 			return protected
 		}
 		keys := res.Keys + res.Saving

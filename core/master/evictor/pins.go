@@ -28,7 +28,7 @@ type pins struct {
 
 // evictPinned takes softly pinned objects, which the policy does not know.
 func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
-	for res.Bytes < r.Floor {
+	for e.got(r, res) < r.Floor {
 		now := e.clock.Now()
 		if p := &e.pins; now >= p.next || len(p.queue) == 0 && p.full {
 			p.queue = e.table.Pinned(now, pinBatch)
@@ -41,7 +41,7 @@ func (e *Evictor) evictPinned(ctx context.Context, r *Request, res *Result) {
 		}
 		keys := res.Keys
 		e.begin()
-		for len(e.pins.queue) > 0 && res.Bytes < r.Floor {
+		for len(e.pins.queue) > 0 && e.got(r, res) < r.Floor {
 			// The table skips objects that were read or removed since then. Objects that were
 			// unpinned are known to the policy by now, and the journal tells it when they end.
 			e.take(e.pins.queue[0], now, objects.Rules{Probed: true, Soft: true}, true, res)

@@ -95,14 +95,15 @@ func (o object) intact() int {
 	return len(copies)
 }
 
-// awake reports whether no node of the object is silent, of which a put would wait in vain.
+// awake reports whether no node of the object is silent for whose ledger a put would wait in vain.
 func (o object) awake() bool {
+	silent := func(s *segments.Segment) bool { return s.Ledger != nil && s.Weight() == 0 }
 	copies := o.several()
 	if copies == nil {
-		return o.segment().Weight() > 0
+		return !silent(o.segment())
 	}
 	return !slices.ContainsFunc(copies, func(r replica) bool {
-		return slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return e.Seg.Weight() == 0 })
+		return slices.ContainsFunc(r.parts, func(e segments.Extent) bool { return silent(e.Seg) })
 	})
 }
 

@@ -16,7 +16,7 @@ type View struct {
 	All []*Segment
 	// Away lists those that are absent.
 	Away []*Segment
-	// Retained is Capacity and the size of the memory of Away.
+	// Retained is Capacity plus the memory of Away, in bytes.
 	Retained uint64
 	// Open lists those of All that take new objects, in the same order. Storage tiers take copies only.
 	Open []*Segment

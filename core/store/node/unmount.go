@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mooncake-go/mooncake/core/model"
@@ -218,8 +219,15 @@ func (n *Node) unmountWithGrace(ctx context.Context) {
 	if len(segments) == 0 {
 		return
 	}
-	if err := n.unmount(ctx, segments, n.cfg.StopGrace); err != nil {
-		return // sayGoodbye logs it.
+	n.mu.Lock()
+	segments = slices.DeleteFunc(slices.Clone(segments), func(s *segment) bool { return !s.mounted })
+	n.mu.Unlock()
+	_ = n.unmount(ctx, segments, n.cfg.StopGrace) // sayGoodbye logs what it meets again.
+	n.mu.Lock()
+	heard := slices.DeleteFunc(segments, func(s *segment) bool { return s.mounted })
+	n.mu.Unlock()
+	if len(heard) == 0 {
+		return
 	}
 	timer := time.NewTimer(n.cfg.StopGrace)
 	defer timer.Stop()
@@ -229,7 +237,7 @@ func (n *Node) unmountWithGrace(ctx context.Context) {
 	}
 	// With a second unmount the master removes them before the memory goes, not some time later.
 	n.mu.Lock()
-	for _, s := range segments {
+	for _, s := range heard {
 		s.mounted = true
 	}
 	n.mu.Unlock()

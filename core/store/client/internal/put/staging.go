@@ -111,7 +111,8 @@ func (s *staging) get(ctx context.Context, size int) (staged, error) {
 	}
 }
 
-// put gives memory back. No transport reads it any more, also where a write is indeterminate: that concerns the peer's memory.
+// put gives memory back, also where a write is indeterminate: that concerns the peer's memory, as in plain puts, whose callers use
+// theirs again. If a device reads late what the next put stages here, the peer's memory is still in quarantine.
 func (s *staging) put(m staged) {
 	if m.large {
 		<-s.large
