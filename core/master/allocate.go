@@ -272,8 +272,8 @@ func (s *Service) evictAtWatermark(ctx context.Context) {
 	if v.Capacity == 0 || s.cfg.EvictionRatio == 0 {
 		return
 	}
-	used := v.Needed()
-	over := float64(used)/float64(v.Capacity) - s.cfg.EvictionHighWatermark
+	used, fill := v.Fill()
+	over := fill - s.cfg.EvictionHighWatermark
 	if over <= 0 {
 		return
 	}

@@ -97,8 +97,8 @@ func (s *Service) copyStart(ctx context.Context, op string, caller model.Caller,
 // mayPromote refuses a copy from a storage tier into memory that is used above the watermark, or while too many others are in
 // progress.
 func (s *Service) mayPromote(op string) error {
-	switch v := s.registry.View(); {
-	case float64(v.Used()) >= s.cfg.EvictionHighWatermark*float64(v.Capacity):
+	switch _, fill := s.registry.View().Fill(); {
+	case fill >= s.cfg.EvictionHighWatermark:
 		s.counters.Promotions.RejectedWatermark.Add(1)
 		return errs.WithHint(errs.New(errs.NoAvailableHandle, op, "memory is used above the watermark, so that nothing is copied there from storage tiers"), "try again when less is used")
 	case s.table.Promoting() >= s.cfg.MaxPromotions:

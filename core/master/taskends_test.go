@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mooncake-go/mooncake/core/master"
 	"github.com/mooncake-go/mooncake/core/model"
 	"github.com/mooncake-go/mooncake/sdk/errs"
 )
@@ -102,6 +103,40 @@ func TestTheSourceOfACopyIsNoTarget(t *testing.T) {
 
 // A drain job empties a segment through the nodes' own work, and the segment takes nothing
 // new meanwhile and after.
+// TestADrainGetsItsSpace: the watermark is that of the segments that take new objects. So a drain of half of a pool that is
+// fuller than that gets the space that it needs.
+func TestADrainGetsItsSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, func(c *master.Config) { noLease(c); c.EvictionHighWatermark = 0.9 }, 100, 100)
+		r.put(names("k", 0, 174)...)
+		id, err := r.CreateDrainJob(r.ctx, model.DrainSpec{Segments: []string{"node-0:1"}, MaxConcurrency: 4})
+		require.NoError(t, err)
+		var job model.DrainJob
+		for range 300 {
+			r.keepAlive(time.Second)
+			caller := model.Caller{Client: r.client}
+			list, err := r.FetchTasks(r.ctx, caller, 100)
+			require.NoError(t, err)
+			for _, a := range list {
+				_, err := r.CopyStart(r.ctx, caller, a.Spec.Kind, a.Spec.Key, a.Spec.Source, a.Spec.Targets)
+				if err == nil {
+					err = r.CopyEnd(r.ctx, caller, a.Spec.Kind, a.Spec.Key)
+				}
+				if err != nil { // It was evicted meanwhile, for example.
+					require.NoError(t, r.CompleteTask(r.ctx, caller, a.ID, model.TaskFailed, err.Error()))
+					continue
+				}
+				require.NoError(t, r.CompleteTask(r.ctx, caller, a.ID, model.TaskSuccess, ""))
+			}
+			if job, err = r.DrainJob(r.ctx, id); err == nil && job.Status.Final() {
+				break
+			}
+		}
+		require.Equal(t, model.JobSucceeded, job.Status, job.Message)
+		require.Greater(t, len(r.here()), 80)
+	})
+}
+
 func TestDrainJobToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, noLease, 32)

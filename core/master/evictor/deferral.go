@@ -11,6 +11,9 @@ import (
 // maxDeferred bounds the deferred candidates. The evictor skips further ones.
 const maxDeferred = 1 << 13
 
+// maxSilent bounds those of them whose nodes do not answer, so that others can wait beside them.
+const maxSilent = maxDeferred / 2
+
 // leastPlaces is how many candidates the policy is asked for at least where all of them may have to wait.
 const leastPlaces = 64
 
@@ -33,19 +36,23 @@ type deferral struct {
 	next  uint64
 	// saving is the size of the candidates that wait to be saved, in bytes.
 	saving uint64
+	silent int // of the candidates
 	// soonest is no later than the first instant at which a retry can succeed.
 	soonest lease.Instant
 }
 
 // spot is the place of a candidate.
-type spot struct{ ticket, saving uint64 }
+type spot struct {
+	ticket, saving uint64
+	silent         bool
+}
 
 // spot returns the place of a candidate with its ticket.
 func (c *candidate) spot() spot {
 	if c.late > 0 {
-		return spot{c.ticket, c.Size}
+		return spot{c.ticket, c.Size, c.silent}
 	}
-	return spot{c.ticket, 0}
+	return spot{c.ticket, 0, c.silent}
 }
 
 func newDeferral() deferral {
@@ -54,7 +61,7 @@ func newDeferral() deferral {
 
 // add defers a candidate. It reports false when there is no space.
 func (p *deferral) add(c candidate) bool {
-	if p.full() {
+	if p.full() || c.silent && p.silent >= maxSilent {
 		return false
 	}
 	// At twice the bound half of the queue is void, so that the work of compacting is spread
@@ -82,7 +89,8 @@ func (p *deferral) full() bool { return p.places() == 0 }
 // set notes where a candidate is and whether it waits to be saved.
 func (p *deferral) set(c candidate) {
 	at := c.spot()
-	p.saving += at.saving - p.valid[c.ID].saving
+	p.count(p.valid[c.ID], -1)
+	p.count(at, 1)
 	p.valid[c.ID] = at
 }
 
@@ -90,8 +98,16 @@ func (p *deferral) set(c candidate) {
 func (p *deferral) drop(id evict.ID) bool {
 	at, ok := p.valid[id]
 	delete(p.valid, id)
-	p.saving -= at.saving
+	p.count(at, -1)
 	return ok
+}
+
+// count adds a place to the totals, or takes it out.
+func (p *deferral) count(at spot, sign int) {
+	p.saving += uint64(sign) * at.saving
+	if at.silent {
+		p.silent += sign
+	}
 }
 
 func (p *deferral) due(now lease.Instant) bool { return p.soonest <= now }

@@ -25,10 +25,11 @@ import (
 // fixture is an evictor over a table with objects of one byte each.
 type fixture struct {
 	*Evictor
-	table *objects.Table
-	lru   *mastertest.LRU
-	seg   *segments.Segment
-	alloc *mastertest.Alloc
+	table    *objects.Table
+	lru      *mastertest.LRU
+	seg      *segments.Segment
+	alloc    *mastertest.Alloc
+	registry *segments.Registry // nil for none
 
 	capacity  atomic.Uint64
 	reclaimed map[history.Reason][]string

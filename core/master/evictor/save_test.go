@@ -12,6 +12,7 @@ import (
 	"github.com/mooncake-go/mooncake/core/master/objects"
 	"github.com/mooncake-go/mooncake/core/master/segments"
 	"github.com/mooncake-go/mooncake/core/model"
+	"github.com/mooncake-go/mooncake/sdk/alloc"
 )
 
 // newSavingFixture is a fixture whose objects lie in the memory of a node with a storage tier, which saves what eviction
@@ -20,6 +21,7 @@ func newSavingFixture(t *testing.T) (b *fixture, tier *segments.Segment) {
 	b = newFixture(t, nil)
 	b.table.SaveOnEvict = true
 	registry, node := segments.NewRegistry(), model.UUID{Hi: 1}
+	b.registry = registry
 	for i, protocol := range []string{"tcp", model.ProtocolTier} {
 		s, _, err := registry.Prepare(node, model.Segment{ID: model.UUID{Lo: uint64(i + 1)}, Name: []string{"n", "n/tier0"}[i], Base: uint64(i+1) << 40, Size: 1 << 20, Protocol: protocol})
 		require.NoError(t, err)
@@ -157,5 +159,23 @@ func TestSavingKeepsTheOrder(t *testing.T) {
 		for i := 30; i < maxDeferred+100; i++ {
 			require.True(t, went[fmt.Sprint(i)], i)
 		}
+	})
+}
+
+// TestObjectsAreSavedBesideASilentNode: more candidates of an absent node than can wait keep no others from being saved.
+func TestObjectsAreSavedBesideASilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newSavingFixture(t)
+		answers := b.seg
+		silent, _, err := b.registry.Prepare(model.UUID{Hi: 2}, model.Segment{ID: model.UUID{Lo: 9}, Name: "silent", Base: 9 << 40, Size: 1 << 20, Protocol: "tcp"})
+		require.NoError(t, err)
+		require.NoError(t, b.alloc.AddSpace(t.Context(), alloc.Space{ID: silent.Space, Size: silent.Size}))
+		b.registry.Add(silent)
+		b.seg = silent
+		b.put(t, 0, maxDeferred+1000)
+		b.seg = answers
+		b.put(t, maxDeferred+1000, maxDeferred+1100)
+		b.registry.SetAbsent(silent, b.clock.Now())
+		require.Equal(t, Result{Saving: 5}, b.Evict(t.Context(), keep(5, -1)))
 	})
 }

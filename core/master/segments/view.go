@@ -94,6 +94,24 @@ func (v *View) Unconfirmed() uint64 { return v.memory((*Segment).Unconfirmed) }
 // Needed is Used without Unconfirmed.
 func (v *View) Needed() uint64 { return v.memory((*Segment).Needed) }
 
+// Fill returns the bytes that count for the watermark and the share that they are of their segments: of all, or of those that
+// take new objects where these are fuller. Segments that drain or unmount have space that no object gets.
+func (v *View) Fill() (needed uint64, share float64) {
+	if v.Capacity == 0 {
+		return 0, 0
+	}
+	needed = v.Needed()
+	share = float64(needed) / float64(v.Capacity)
+	var open uint64
+	for _, s := range v.Open {
+		open += s.Needed()
+	}
+	if of := float64(open) / float64(max(v.OpenBytes, 1)); of > share {
+		return open, of
+	}
+	return needed, share
+}
+
 // memory returns the sum of bytes over all segments of memory.
 func (v *View) memory(bytes func(*Segment) uint64) (n uint64) {
 	for _, s := range v.All {
