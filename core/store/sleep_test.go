@@ -55,6 +55,7 @@ func TestMachineSleepsInSession(t *testing.T) {
 		require.NoError(t, c.StartGets(t.Context(), []string{"k"})[0])
 		_, err := getPiece(t, c, "k", 0)
 		require.NoError(t, err)
+		synctest.Wait() // The session renews nothing any more for now.
 		boottime.Pretend(leaseTTL)
 		_, err = getPiece(t, c, "k", 0)
 		require.True(t, errs.Is(err, errs.LeaseExpired), "%v", err)
